@@ -1,0 +1,168 @@
+//! A refusal as a value: who refused, why, the numbers behind it, and when to come back.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RejectReason {
+    /// The limit is reached and the request does not wait.
+    LimitReached,
+    /// The waiting room is full.
+    QueueFull,
+    /// Waited as long as the waiting room allows.
+    QueueTimeout,
+    /// The request's deadline could not be met, seen on arrival.
+    DeadlineUnmeetable,
+    /// The request's own deadline passed while it waited.
+    ClientDeadline,
+    /// The limiter is closed: its process is shutting down or it was removed.
+    Closed,
+}
+
+impl RejectReason {
+    /// Every reason, in the order of [`RejectReason::index`].
+    pub const ALL: [RejectReason; 6] = [
+        RejectReason::LimitReached,
+        RejectReason::QueueFull,
+        RejectReason::QueueTimeout,
+        RejectReason::DeadlineUnmeetable,
+        RejectReason::ClientDeadline,
+        RejectReason::Closed,
+    ];
+
+    /// The label used in metrics, JSON and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            RejectReason::LimitReached => "limit_reached",
+            RejectReason::QueueFull => "queue_full",
+            RejectReason::QueueTimeout => "queue_timeout",
+            RejectReason::DeadlineUnmeetable => "deadline_unmeetable",
+            RejectReason::ClientDeadline => "client_deadline",
+            RejectReason::Closed => "closed",
+        }
+    }
+
+    /// Position in [`RejectReason::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    const fn in_words(self) -> &'static str {
+        match self {
+            RejectReason::LimitReached => "the limit is reached",
+            RejectReason::QueueFull => "the waiting room is full",
+            RejectReason::QueueTimeout => "waited as long as allowed",
+            RejectReason::DeadlineUnmeetable => "the deadline cannot be met",
+            RejectReason::ClientDeadline => "the deadline passed while waiting",
+            RejectReason::Closed => "the limiter is closed",
+        }
+    }
+}
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A refusal of tidegate's own; the downstream was not asked.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rejected {
+    /// The limiter that refused.
+    pub limiter: Arc<str>,
+    /// The class the request came with, if any.
+    pub class: Option<Box<str>>,
+    /// Why.
+    pub reason: RejectReason,
+    /// The limit in force.
+    pub limit: u32,
+    /// Units in flight when it refused.
+    pub in_flight: u32,
+    /// Requests waiting when it refused.
+    pub queued: u32,
+    /// When to come back: computed from the drain rate, jittered, exact.
+    pub retry_after: Duration,
+}
+
+impl Rejected {
+    /// The value of a `Retry-After` header: whole seconds, rounded up, at least 1.
+    pub fn retry_after_secs(&self) -> u64 {
+        let whole = self.retry_after.as_secs();
+        let up = whole + u64::from(self.retry_after.subsec_nanos() > 0);
+        up.max(1)
+    }
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "limiter \"{}\" refused before the downstream was asked: {} (limit {}, in flight {}, queued {}); retry after {:.3} s",
+            self.limiter,
+            self.reason.in_words(),
+            self.limit,
+            self.in_flight,
+            self.queued,
+            self.retry_after.as_secs_f64(),
+        )
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+/// How long until a newcomer could be served: `(ahead + 1) / drain`, lengthened by up to half by `jitter`.
+///
+/// `ahead` requests wait before it; `drain` is the rate of finished requests a second, 0 when
+/// unknown, which counts as one a second. `jitter` lies in `0.0..1.0`. The answer lies within
+/// 1 ms and 60 s: a longer promise would be a guess.
+pub fn retry_after(ahead: u32, drain: f64, jitter: f64) -> Duration {
+    let per_second = if drain > 0.0 { drain } else { 1.0 };
+    let wait = (f64::from(ahead) + 1.0) / per_second * (1.0 + 0.5 * jitter);
+    Duration::from_secs_f64(wait.clamp(0.001, 60.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejected(retry_after: Duration) -> Rejected {
+        Rejected {
+            limiter: "payments".into(),
+            class: None,
+            reason: RejectReason::QueueFull,
+            limit: 20,
+            in_flight: 20,
+            queued: 8,
+            retry_after,
+        }
+    }
+
+    #[test]
+    fn the_header_is_at_least_one_and_never_early() {
+        for (ms, secs) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_999, 60)] {
+            assert_eq!(rejected(Duration::from_millis(ms)).retry_after_secs(), secs);
+        }
+    }
+
+    #[test]
+    fn the_text_names_limiter_reason_and_numbers() {
+        let text = rejected(Duration::from_millis(1500)).to_string();
+        for part in
+            ["payments", "refused before", "waiting room is full", "limit 20", "in flight 20", "queued 8", "1.500 s"]
+        {
+            assert!(text.contains(part), "{part} missing in {text}");
+        }
+    }
+
+    #[test]
+    fn retry_after_follows_the_drain_rate() {
+        assert_eq!(retry_after(9, 100.0, 0.0), Duration::from_millis(100));
+        assert_eq!(retry_after(9, 100.0, 1.0), Duration::from_millis(150));
+        assert_eq!(retry_after(0, 0.0, 0.0), Duration::from_secs(1));
+        assert_eq!(retry_after(u32::MAX, 0.001, 0.9), Duration::from_secs(60));
+    }
+}
