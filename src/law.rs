@@ -33,6 +33,18 @@ pub trait Law: fmt::Debug + Send {
     }
 }
 
+/// The names that [`by_name`] knows.
+pub const NAMES: &[&str] = &["fixed", "aimd"];
+
+/// A new law with its defaults, by its name in config; `None` for a name that no law has.
+pub fn by_name(name: &str) -> Option<Box<dyn Law>> {
+    match name {
+        "fixed" => Some(Box::new(Fixed)),
+        "aimd" => Some(Box::new(Aimd::default())),
+        _ => None,
+    }
+}
+
 /// What a law wants, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use]
@@ -160,6 +172,14 @@ pub struct Learned {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_name_gives_the_law_of_that_name() {
+        for name in NAMES {
+            assert_eq!(by_name(name).map(|law| law.name()), Some(*name));
+        }
+        assert!(by_name("no such law").is_none());
+    }
 
     #[test]
     fn reasons_stand_at_their_index() {

@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod bounds;
+pub mod control;
 pub mod law;
 pub mod outcome;
 pub mod rejection;
