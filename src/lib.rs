@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod bounds;
+pub mod classify;
 pub mod control;
 pub mod law;
 pub mod outcome;
@@ -11,5 +12,6 @@ pub mod time;
 pub mod window;
 
 pub use bounds::Bounds;
+pub use classify::Classifier;
 pub use outcome::Outcome;
 pub use rejection::{RejectReason, Rejected};
