@@ -1,0 +1,208 @@
+//! The gateway's configuration: text in, checked values out. Pure; nobody reads a file here.
+//!
+//! A [`Config`] cannot hold a wrong value. What is wrong with a text is listed in full, with place,
+//! value and what is allowed ([`InvalidConfig`]). Values from the command line lie over those of the
+//! file, at the start and at every reload in the same way.
+//!
+//! Reading order: `file` (as written), `read` (text to that), `server`, `upstream`, `limiter`,
+//! `route` (checked), `check` (how), `violation` (what is said), `value` (durations and sizes).
+
+mod check;
+mod file;
+mod limiter;
+mod read;
+mod route;
+mod server;
+mod upstream;
+mod value;
+mod violation;
+
+pub use limiter::{LawConfig, LimiterConfig, PermitEnd, QueueConfig};
+pub use route::RouteConfig;
+pub use server::{AdminConfig, Forwarded, ServerConfig, TlsFiles};
+pub use upstream::{HostHeader, UpstreamConfig, Url};
+pub use violation::{InvalidConfig, Violation};
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+use toml::Spanned;
+
+use check::Check;
+use file::{File, LimiterSection, UpstreamSection};
+use violation::COMMAND_LINE;
+
+/// A checked configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    server: ServerConfig,
+    admin: AdminConfig,
+    exempt: Vec<String>,
+    upstreams: BTreeMap<String, UpstreamConfig>,
+    limiters: BTreeMap<String, LimiterConfig>,
+    routes: Vec<RouteConfig>,
+}
+
+/// Values from the command line. Each lies over the file's, also after a reload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Over `server.listen`.
+    pub listen: Option<String>,
+    /// Over `admin.listen`.
+    pub admin: Option<String>,
+    /// Over `upstreams.default.url`.
+    pub upstream: Option<String>,
+    /// Over `limiters.default.min`.
+    pub min: Option<u32>,
+    /// Over `limiters.default.max`.
+    pub max: Option<u32>,
+}
+
+/// The name of the upstream and the limiter that need not be named.
+pub const DEFAULT: &str = "default";
+
+/// More routes than this are refused: each request looks through them.
+const MOST_ROUTES: usize = 1000;
+
+impl Config {
+    /// Reads and checks `text`. `source` is the file's name, for messages.
+    ///
+    /// Without routes, every path goes to the only upstream through the only limiter, or through
+    /// those called `default`.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`] with every violation; nothing of it is usable then.
+    pub fn parse(source: &str, text: &str, overrides: &Overrides) -> Result<Self, InvalidConfig> {
+        let (mut file, found) = read::read(text);
+        let mut check = Check::new(found);
+        overrides.lay_over(&mut file);
+        let config = Self::check(file, text.len(), &mut check);
+        let violations = check.into_violations();
+        if violations.is_empty() { Ok(config) } else { Err(InvalidConfig::new(source, text, violations)) }
+    }
+
+    fn check(mut file: File, end: usize, check: &mut Check) -> Self {
+        if file.limiters.is_empty() {
+            file.limiters.insert(named(DEFAULT), LimiterSection::default());
+        }
+        let upstreams: BTreeMap<_, _> = file
+            .upstreams
+            .iter()
+            .map(|(name, raw)| (name.get_ref().clone(), UpstreamConfig::check(name, raw, check)))
+            .collect();
+        let limiters: BTreeMap<_, _> = file
+            .limiters
+            .iter()
+            .map(|(name, raw)| (name.get_ref().clone(), LimiterConfig::check(name, raw, check)))
+            .collect();
+        if upstreams.is_empty() {
+            check.wrong_at("upstreams", end..end, "there is none; needed: [upstreams.NAME] with a url, or --upstream");
+        }
+        if let Some(route) = file.routes.get(MOST_ROUTES) {
+            check.wrong_at("routes", route.span(), format_args!("at most {MOST_ROUTES} routes are allowed"));
+        }
+        let both = (&upstreams, &limiters);
+        let mut routes: Vec<_> =
+            file.routes.iter().enumerate().map(|(i, raw)| RouteConfig::check(i, raw, both, check)).collect();
+        if routes.is_empty() {
+            routes.extend(Self::only_route(&upstreams, &limiters, end, check));
+        }
+        Self {
+            server: ServerConfig::check(&file.server, check),
+            admin: AdminConfig::check(&file.admin, check),
+            exempt: exempt(&file.exempt, check),
+            upstreams,
+            limiters,
+            routes,
+        }
+    }
+
+    fn only_route(
+        upstreams: &BTreeMap<String, UpstreamConfig>,
+        limiters: &BTreeMap<String, LimiterConfig>,
+        end: usize,
+        check: &mut Check,
+    ) -> Option<RouteConfig> {
+        let (upstream, limiter) = (the_one(upstreams), the_one(limiters));
+        if let (Some(upstream), Some(limiter)) = (upstream, limiter) {
+            return Some(RouteConfig::everything(upstream, limiter));
+        }
+        if !upstreams.is_empty() {
+            let message = "there is none, and more than one upstream or limiter to choose from; \
+                           needed: [[routes]] with upstream and limiter";
+            check.wrong_at("routes", end..end, message);
+        }
+        None
+    }
+
+    /// The listening side.
+    pub fn server(&self) -> &ServerConfig {
+        &self.server
+    }
+
+    /// The admin side.
+    pub fn admin(&self) -> &AdminConfig {
+        &self.admin
+    }
+
+    /// Paths that pass every limiter, neither counted nor sampled. One that ends in `/` stands for
+    /// everything below it.
+    pub fn exempt(&self) -> &[String] {
+        &self.exempt
+    }
+
+    /// The upstreams by name.
+    pub fn upstreams(&self) -> &BTreeMap<String, UpstreamConfig> {
+        &self.upstreams
+    }
+
+    /// The limiters by name.
+    pub fn limiters(&self) -> &BTreeMap<String, LimiterConfig> {
+        &self.limiters
+    }
+
+    /// The routes, in the order of the file.
+    pub fn routes(&self) -> &[RouteConfig] {
+        &self.routes
+    }
+}
+
+impl Overrides {
+    fn lay_over(&self, file: &mut File) {
+        let text = |value: &Option<String>| value.clone().map(|v| Spanned::new(COMMAND_LINE, v));
+        let whole = |value: Option<u32>| value.map(|v| Spanned::new(COMMAND_LINE, i64::from(v)));
+        file.server.listen = text(&self.listen).or(file.server.listen.take());
+        file.admin.listen = text(&self.admin).or(file.admin.listen.take());
+        if self.upstream.is_some() {
+            let section: &mut UpstreamSection = file.upstreams.entry(named(DEFAULT)).or_default();
+            section.url = text(&self.upstream);
+        }
+        if self.min.is_some() || self.max.is_some() {
+            let section: &mut LimiterSection = file.limiters.entry(named(DEFAULT)).or_default();
+            section.min = whole(self.min).or(section.min.take());
+            section.max = whole(self.max).or(section.max.take());
+        }
+    }
+}
+
+/// SHA-256 of a config's text, in hex: what the audit log, the API and `sha256sum` call it.
+pub fn content_hash(text: &[u8]) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn named(name: &str) -> Spanned<String> {
+    Spanned::new(COMMAND_LINE, name.to_owned())
+}
+
+/// The only name, or the one called `default`.
+fn the_one<T>(of: &BTreeMap<String, T>) -> Option<&str> {
+    let only = of.keys().next().filter(|_| of.len() == 1);
+    only.or_else(|| of.get_key_value(DEFAULT).map(|(name, _)| name)).map(String::as_str)
+}
+
+fn exempt(raw: &[Spanned<String>], check: &mut Check) -> Vec<String> {
+    for path in raw.iter().filter(|path| !path.get_ref().starts_with('/')) {
+        check.wrong_text("exempt", path, "must begin with /");
+    }
+    raw.iter().map(|path| path.get_ref().clone()).collect()
+}

@@ -1,0 +1,187 @@
+//! A limiter's settings: the bounds an operator gives, and what rarely needs to be said.
+
+use std::time::Duration;
+
+use toml::Spanned;
+
+use crate::admission::Mode;
+use crate::bounds::{Bounds, MAX_LIMIT};
+use crate::law::{Aimd, Fixed, Law};
+
+use super::check::Check;
+use super::file::LimiterSection;
+
+/// One limiter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimiterConfig {
+    bounds: Bounds,
+    initial: u32,
+    law: LawConfig,
+    mode: Mode,
+    queue: QueueConfig,
+    reject_status: u16,
+    permit_end: PermitEnd,
+}
+
+/// The law and its settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum LawConfig {
+    /// Additive increase, multiplicative decrease.
+    Aimd {
+        /// What a decrease multiplies the limit by.
+        backoff: f64,
+        /// Served requests that take longer count as overload.
+        latency_target: Option<Duration>,
+    },
+    /// The limit stays where it is.
+    Fixed,
+}
+
+/// The waiting room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    length: u32,
+    wait: Duration,
+}
+
+/// When a request stops being in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PermitEnd {
+    /// When the response body has ended: a stream counts while it lives.
+    #[default]
+    BodyEnd,
+    /// When the response head has come.
+    Head,
+}
+
+impl LimiterConfig {
+    pub(super) fn check(name: &Spanned<String>, raw: &LimiterSection, check: &mut Check) -> Self {
+        let key = |field: &str| format!("limiters.{}.{field}", name.get_ref());
+        check.name(&format!("limiters.{}", name.get_ref()), name);
+        let min = check.whole(&key("min"), &raw.min, 1, 1..=MAX_LIMIT);
+        let max = check.whole(&key("max"), &raw.max, min.max(1000), 1..=MAX_LIMIT);
+        let bounds = Bounds::new(min, max).unwrap_or_else(|_| {
+            let place = raw.max.as_ref().or(raw.min.as_ref()).map_or(name.span(), Spanned::span);
+            check.wrong_at(&key("max"), place, format_args!("max {max} is below min {min}; needed: min <= max"));
+            Bounds::new(1, MAX_LIMIT).expect("1 is not above the largest limit")
+        });
+        let usual = 20.clamp(bounds.min(), bounds.max());
+        let initial = check.whole(&key("initial"), &raw.initial, usual, bounds.min()..=bounds.max());
+        Self {
+            bounds,
+            initial,
+            law: LawConfig::check(&key, raw, check),
+            mode: check.word(
+                &key("mode"),
+                &raw.mode,
+                &[("enforce", Mode::Enforce), ("shadow", Mode::Shadow), ("off", Mode::Off)],
+            ),
+            queue: QueueConfig {
+                length: check.whole(&key("queue.length"), &raw.queue.length, 0, 0..=1_000_000),
+                wait: check.duration(
+                    &key("queue.wait"),
+                    &raw.queue.wait,
+                    Duration::from_secs(1),
+                    Duration::from_millis(1)..=Duration::from_secs(600),
+                ),
+            },
+            reject_status: reject_status(&key("reject_status"), raw, check),
+            permit_end: check.word(
+                &key("permit_end"),
+                &raw.permit_end,
+                &[("body_end", PermitEnd::BodyEnd), ("head", PermitEnd::Head)],
+            ),
+        }
+    }
+
+    /// The smallest and largest limit. Default 1 to 1000.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// The limit to start with. Default 20, within the bounds. A reload does not apply it again.
+    pub fn initial(&self) -> u32 {
+        self.initial
+    }
+
+    /// The law.
+    pub fn law(&self) -> LawConfig {
+        self.law
+    }
+
+    /// Whether it enforces, only counts, or stands aside.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The waiting room.
+    pub fn queue(&self) -> QueueConfig {
+        self.queue
+    }
+
+    /// The HTTP status of a refusal: 503 (the default) or 429.
+    pub fn reject_status(&self) -> u16 {
+        self.reject_status
+    }
+
+    /// When a request stops being in flight.
+    pub fn permit_end(&self) -> PermitEnd {
+        self.permit_end
+    }
+}
+
+impl QueueConfig {
+    /// The most requests that wait; 0 (the default) lets nobody wait.
+    pub fn length(self) -> u32 {
+        self.length
+    }
+
+    /// The longest a request waits. Default 1 s.
+    pub fn wait(self) -> Duration {
+        self.wait
+    }
+}
+
+impl LawConfig {
+    fn check(key: &impl Fn(&str) -> String, raw: &LimiterSection, check: &mut Check) -> Self {
+        let target = raw.latency_target.as_ref().map(|_| {
+            let (least, most) = (Duration::from_millis(1), Duration::from_secs(3600));
+            check.duration(&key("latency_target"), &raw.latency_target, most, least..=most)
+        });
+        let backoff = raw.aimd.as_ref().and_then(|aimd| aimd.get_ref().backoff.as_ref());
+        if let Some(backoff) = backoff.filter(|b| !(0.1..=0.99).contains(b.get_ref())) {
+            check.wrong(&key("aimd.backoff"), backoff, "must be within 0.1 and 0.99");
+        }
+        let aimd = Self::Aimd { backoff: backoff.map_or(0.9, |b| *b.get_ref()), latency_target: target };
+        let law = check.word(&key("law"), &raw.law, &[("aimd", aimd), ("fixed", Self::Fixed)]);
+        if let (Self::Fixed, Some(settings)) = (law, &raw.aimd) {
+            check.wrong_at(&key("aimd"), settings.span(), "settings for aimd, but the law is fixed");
+        }
+        law
+    }
+
+    /// A law that has learned nothing yet.
+    pub fn build(self) -> Box<dyn Law> {
+        match self {
+            Self::Fixed => Box::new(Fixed),
+            Self::Aimd { backoff, latency_target } => {
+                let law = Aimd::default().backoff(backoff);
+                Box::new(latency_target.map_or(law, |target| law.latency_target(target)))
+            }
+        }
+    }
+}
+
+fn reject_status(key: &str, raw: &LimiterSection, check: &mut Check) -> u16 {
+    let Some(status) = &raw.reject_status else { return 503 };
+    match status.get_ref() {
+        429 => 429,
+        503 => 503,
+        _ => {
+            check.wrong(key, status, "must be 429 or 503");
+            503
+        }
+    }
+}
