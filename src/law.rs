@@ -10,9 +10,11 @@
 
 mod aimd;
 mod fixed;
+mod knee;
 
 pub use aimd::Aimd;
 pub use fixed::Fixed;
+pub use knee::Knee;
 
 use std::fmt;
 
@@ -81,13 +83,17 @@ pub enum Reason {
     ShrinkOverload,
     /// Latency says that a queue stands.
     ShrinkLatency,
+    /// A short look at the unloaded latency begins or ends.
+    Probe,
+    /// Cuts change nothing: the law holds at a share of the limit.
+    HoldFutile,
     /// An operator changed the bounds.
     Bounds,
 }
 
 impl Reason {
     /// Every reason, in the order of [`Reason::index`].
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 12] = [
         Reason::Hold,
         Reason::HoldAppLimited,
         Reason::HoldStalled,
@@ -97,6 +103,8 @@ impl Reason {
         Reason::ShrinkThrottle,
         Reason::ShrinkOverload,
         Reason::ShrinkLatency,
+        Reason::Probe,
+        Reason::HoldFutile,
         Reason::Bounds,
     ];
 
@@ -112,6 +120,8 @@ impl Reason {
             Reason::ShrinkThrottle => "shrink_throttle",
             Reason::ShrinkOverload => "shrink_overload",
             Reason::ShrinkLatency => "shrink_latency",
+            Reason::Probe => "probe",
+            Reason::HoldFutile => "hold_futile",
             Reason::Bounds => "bounds",
         }
     }
@@ -167,6 +177,8 @@ pub struct Learned {
     pub knee_spread: Option<f64>,
     /// Latency by in-flight level: (units in flight, seconds).
     pub profile: Vec<(f64, f64)>,
+    /// Several cuts in a row have changed nothing: shedding does not help.
+    pub shedding_is_futile: bool,
 }
 
 #[cfg(test)]
