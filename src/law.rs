@@ -10,11 +10,16 @@
 
 mod aimd;
 mod fixed;
+mod gradient;
 mod knee;
+mod loss;
+mod vegas;
 
 pub use aimd::Aimd;
 pub use fixed::Fixed;
+pub use gradient::Gradient;
 pub use knee::Knee;
+pub use vegas::Vegas;
 
 use std::fmt;
 
@@ -35,16 +40,19 @@ pub trait Law: fmt::Debug + Send {
     }
 }
 
-/// The names that [`by_name`] knows.
-pub const NAMES: &[&str] = &["fixed", "aimd"];
+/// The names that [`by_name`] knows; the default law first.
+pub const NAMES: &[&str] = &["knee", "aimd", "gradient", "vegas", "fixed"];
 
-/// A new law with its defaults, by its name in config; `None` for a name that no law has.
+/// A law with its defaults, by its name; `None` when [`NAMES`] does not have it.
 pub fn by_name(name: &str) -> Option<Box<dyn Law>> {
-    match name {
-        "fixed" => Some(Box::new(Fixed)),
-        "aimd" => Some(Box::new(Aimd::default())),
-        _ => None,
-    }
+    Some(match name {
+        "knee" => Box::new(Knee::default()),
+        "aimd" => Box::new(Aimd::default()),
+        "gradient" => Box::new(Gradient::default()),
+        "vegas" => Box::new(Vegas::default()),
+        "fixed" => Box::new(Fixed),
+        _ => return None,
+    })
 }
 
 /// What a law wants, and why.
@@ -186,18 +194,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_gives_the_law_of_that_name() {
-        for name in NAMES {
-            assert_eq!(by_name(name).map(|law| law.name()), Some(*name));
-        }
-        assert!(by_name("no such law").is_none());
-    }
-
-    #[test]
     fn reasons_stand_at_their_index() {
         for (i, reason) in Reason::ALL.into_iter().enumerate() {
             assert_eq!(reason.index(), i);
         }
+    }
+
+    #[test]
+    fn every_name_is_the_name_of_its_law() {
+        for &name in NAMES {
+            assert_eq!(by_name(name).expect("a law").name(), name);
+        }
+        assert!(by_name("magic").is_none());
     }
 
     #[test]

@@ -3,9 +3,9 @@
 pub mod admission;
 pub mod bounds;
 pub mod classify;
-pub mod control;
 #[cfg(feature = "config")]
 pub mod config;
+pub mod control;
 pub mod law;
 pub mod outcome;
 pub mod rejection;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Decision, Inputs, Law, Reason};
+use super::{Decision, Inputs, Law, Reason, loss};
 use crate::outcome::Outcome;
 use crate::window::{Pace, Window};
 
@@ -20,10 +20,6 @@ pub struct Aimd {
     latency_target: Option<Duration>,
 }
 
-/// Pressure is tolerated up to this share of the answers, or up to [`TOLERATED_COUNT`] of them:
-/// at a limit of 4, two throttles must not cost a whole unit.
-const TOLERATED_SHARE: f64 = 0.05;
-const TOLERATED_COUNT: f64 = 2.0;
 /// The limit bound when at least this share of arrivals met it reached.
 const BOUND_SHARE: f64 = 0.01;
 /// The longest growth in one window, as a share of the limit: a long window is one round trip's worth.
@@ -68,9 +64,7 @@ impl Law for Aimd {
     fn decide(&mut self, limit: f64, window: &Window<'_>) -> Decision {
         let of = |outcome| window.finished.of(outcome) as f64;
         let (throttled, overloaded) = (of(Outcome::Throttled), of(Outcome::Overloaded) + self.late(window));
-        let answers =
-            (of(Outcome::Success) + of(Outcome::Caller) + of(Outcome::Throttled) + of(Outcome::Overloaded)).max(1.0);
-        let pressure = throttled + overloaded;
+        let answers = loss::answers(window);
         let bound = window.bound_share();
         let inputs = Inputs::default()
             .with("throttled", throttled)
@@ -78,8 +72,7 @@ impl Law for Aimd {
             .with("answers", answers)
             .with("bound_share", bound);
 
-        let too_much = pressure > TOLERATED_COUNT && pressure > TOLERATED_SHARE * answers || pressure >= answers;
-        let (limit, reason) = if too_much && pressure > 0.0 {
+        let (limit, reason) = if loss::tolerate(throttled + overloaded, answers) > 0.0 {
             let reason = if throttled > overloaded { Reason::ShrinkThrottle } else { Reason::ShrinkOverload };
             (limit * self.backoff, reason)
         } else if window.stalled {

@@ -107,11 +107,8 @@ impl Traffic {
     pub(super) fn answers(&self, window: &Window<'_>) -> Answers {
         let of = |outcome| window.finished.of(outcome) as f64;
         let overloaded = of(Outcome::Overloaded);
-        let (n, slow) = window
-            .samples
-            .iter()
-            .filter(|s| s.outcome == Outcome::Overloaded)
-            .fold((0.0, 0.0), |(n, slow), s| {
+        let (n, slow) =
+            window.samples.iter().filter(|s| s.outcome == Outcome::Overloaded).fold((0.0, 0.0), |(n, slow), s| {
                 (n + 1.0, slow + f64::from(u8::from(s.latency().as_secs_f64() > 0.5 * self.beat())))
             });
         let late = if n > 0.0 { slow / n } else { 1.0 };
