@@ -55,6 +55,11 @@ pub fn by_name(name: &str) -> Option<Box<dyn Law>> {
     })
 }
 
+/// The law that a limiter runs when none is named.
+pub fn default_law() -> Box<dyn Law> {
+    Box::new(Aimd::default())
+}
+
 /// What a law wants, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use]

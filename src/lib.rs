@@ -1,19 +1,33 @@
-//! tidegate: an adaptive concurrency limiter.
+//! tidegate: an adaptive concurrency limiter that finds its limit by itself.
+//!
+//! Modules in reading order: [`bounds`], [`outcome`] and [`rejection`] are the vocabulary;
+//! [`admission`], [`window`], [`law`] and [`control`] are pure values that are told the time;
+//! [`limiter`] is the shell around them. [`classify`] reads answers.
+#![forbid(unsafe_code)]
 
-pub mod admission;
 pub mod bounds;
-pub mod classify;
-#[cfg(feature = "config")]
-pub mod config;
-pub mod control;
-pub mod law;
 pub mod outcome;
 pub mod rejection;
-mod sync;
+
+pub mod admission;
+pub mod control;
+pub mod law;
 pub mod time;
 pub mod window;
 
+pub mod limiter;
+
+pub mod classify;
+#[cfg(feature = "config")]
+pub mod config;
+
+mod clock;
+pub mod histogram;
+mod sync;
+
+pub use admission::Mode;
 pub use bounds::Bounds;
 pub use classify::Classifier;
+pub use limiter::{Admit, InvalidLimiter, Limiter, LimiterBuilder, Permit, PermitRef, Snapshot};
 pub use outcome::Outcome;
 pub use rejection::{RejectReason, Rejected};

@@ -50,6 +50,11 @@ impl RejectReason {
         self as usize
     }
 
+    /// Whether the limit was what refused (directly, or by a wait that was too long).
+    pub const fn is_for_the_limit(self) -> bool {
+        !matches!(self, RejectReason::Closed)
+    }
+
     const fn in_words(self) -> &'static str {
         match self {
             RejectReason::LimitReached => "the limit is reached",

@@ -75,6 +75,11 @@ impl<T> WaitingRoom<T> {
         self.places.get(self.first as usize)?.waiter.as_ref()
     }
 
+    /// A waiter that still waits.
+    pub fn get_mut(&mut self, ticket: Ticket) -> &mut Waiter<T> {
+        self.places[ticket.0 as usize].waiter.as_mut().expect("a ticket is of one who still waits")
+    }
+
     /// Takes out who is next.
     pub fn pop(&mut self) -> Option<Waiter<T>> {
         (self.first != NOBODY).then(|| self.remove(Ticket(self.first)))

@@ -1,0 +1,41 @@
+//! The one place that reads a clock.
+//!
+//! tokio's clock, so that a test that pauses tokio's time stops ours with it.
+
+use std::time::Instant;
+
+use crate::time::Nanos;
+
+/// A monotonic clock that counts from when it was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self { origin: Self::instant() }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the place")]
+    fn instant() -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+
+    /// Now.
+    pub(crate) fn now(&self) -> Nanos {
+        self.at(Self::instant())
+    }
+
+    /// A caller's instant on this clock; what lies before the beginning is the beginning.
+    pub(crate) fn at(&self, instant: Instant) -> Nanos {
+        Nanos(u64::try_from(instant.saturating_duration_since(self.origin).as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// A point of this clock as an instant to sleep until; a point too far away is a year away.
+    pub(crate) fn instant_of(&self, at: Nanos) -> tokio::time::Instant {
+        const YEAR: u64 = 365 * 24 * 3600 * 1_000_000_000;
+        let at = at.0.min(self.now().0.saturating_add(YEAR));
+        tokio::time::Instant::from_std(self.origin + std::time::Duration::from_nanos(at))
+    }
+}

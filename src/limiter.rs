@@ -1,0 +1,178 @@
+//! The limiter: the public face of admission, permits, windows and laws.
+//!
+//! [`Limiter::try_acquire`] and [`Limiter::acquire`] give a [`Permit`] or say why not. Beneath them,
+//! in reading order: `core` (the shell that owns clock, gate, counters and control), `gate` (the
+//! admission values made safe for threads), `recorder` (counters and timed requests), `permit`.
+//!
+//! Invariant: in flight never exceeds the limit that was in force at admission, except for one
+//! over-weight request that is alone.
+
+mod admit;
+mod builder;
+mod core;
+mod gate;
+mod permit;
+mod recorder;
+mod snapshot;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use admit::Admit;
+pub use builder::{InvalidLimiter, LimiterBuilder, MOST_WAITING};
+pub use permit::{Permit, PermitRef};
+pub use snapshot::{Fallback, Shadow, Snapshot};
+
+use self::core::Core;
+use crate::admission::Mode;
+use crate::bounds::Bounds;
+use crate::control::Record;
+use crate::law::Law;
+use crate::rejection::{RejectReason, Rejected};
+
+/// Guards one downstream resource: finds how many requests may be in flight, and refuses the rest.
+///
+/// Cheap to clone; clones are the same limiter. Nothing here blocks: changes of bounds, limit or
+/// mode take effect at once and never wait for requests to finish.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tidegate::{Admit, Limiter, Outcome};
+///
+/// let limiter = Limiter::builder("payments").bounds(4, 200).build()?;
+/// let permit = limiter.acquire(Admit::new().class("query")).await?;
+/// // ... call the downstream ...
+/// permit.finish(Outcome::Success);
+/// assert_eq!(limiter.snapshot().in_flight, 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Limiter {
+    core: Arc<Core>,
+}
+
+impl Limiter {
+    /// Begins to build a limiter; its name stands in metrics, refusals and logs.
+    pub fn builder(name: impl Into<Arc<str>>) -> LimiterBuilder {
+        LimiterBuilder::new(name.into())
+    }
+
+    /// Admits one unit now or refuses; never waits.
+    ///
+    /// # Errors
+    /// [`Rejected`] when the limit is reached, somebody waits already, or the limiter is closed.
+    #[inline]
+    pub fn try_acquire(&self) -> Result<Permit, Rejected> {
+        self.try_acquire_with(&Admit::new())
+    }
+
+    /// Admits a request now or refuses; never waits.
+    ///
+    /// # Errors
+    /// As [`Limiter::try_acquire`].
+    #[inline]
+    pub fn try_acquire_with(&self, admit: &Admit<'_>) -> Result<Permit, Rejected> {
+        match self.core.enter(admit.units()) {
+            Ok(held) => Ok(Permit::new(Arc::clone(&self.core), held)),
+            Err(word) => Err(self.refuse(admit, word.is_closed())),
+        }
+    }
+
+    /// Like [`Limiter::try_acquire`], with a permit that borrows the limiter.
+    ///
+    /// # Errors
+    /// As [`Limiter::try_acquire`].
+    #[inline]
+    pub fn try_acquire_ref(&self) -> Result<PermitRef<'_>, Rejected> {
+        match self.core.enter(1) {
+            Ok(held) => Ok(PermitRef::new(&self.core, held)),
+            Err(word) => Err(self.refuse(&Admit::new(), word.is_closed())),
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, admit: &Admit<'_>, closed: bool) -> Rejected {
+        self.core.reject(admit, if closed { RejectReason::Closed } else { RejectReason::LimitReached })
+    }
+
+    /// Admits a request, after a wait in the waiting room if need be.
+    ///
+    /// Waits in order of arrival, at most as long as the waiting room allows and the request's own
+    /// deadline permits. A deadline that cannot be met is refused on arrival.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the reason.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the waiting room at once; a place that was given in that moment
+    /// goes to the next.
+    ///
+    /// # Panics
+    /// When it has to wait outside of a tokio runtime with its time driver enabled.
+    pub async fn acquire(&self, admit: Admit<'_>) -> Result<Permit, Rejected> {
+        let held = match self.core.enter(admit.units()) {
+            Ok(held) => held,
+            Err(_) => self.core.wait(&admit).await?,
+        };
+        Ok(Permit::new(Arc::clone(&self.core), held))
+    }
+
+    /// Changes the bounds at once: the limit is held within them before this returns. A lower
+    /// maximum binds with a full queue too: nobody is admitted until in flight has fallen below it.
+    pub fn set_bounds(&self, bounds: Bounds) {
+        self.core.change(|control, now| {
+            control.set_bounds(now, bounds);
+        });
+    }
+
+    /// Changes the mode at once. Leaving `enforce` admits everybody who waits.
+    pub fn set_mode(&self, mode: Mode) {
+        if self.core.gate.set_mode(mode) {
+            self.core.gate.serve();
+        }
+    }
+
+    /// Changes how many may wait, and how long. Those who wait already keep their time.
+    pub fn set_waiting_room(&self, len: u32, longest: Duration) {
+        self.core.set_room(len, longest);
+    }
+
+    /// Puts another law in place. It starts from the limit in force and has learned nothing.
+    pub fn set_law(&self, law: Box<dyn Law>) {
+        self.core.change(|control, _| control.set_law(law));
+    }
+
+    /// Lets a second law run beside the live one on the same windows; it moves nothing. `None` ends it.
+    pub fn set_shadow_law(&self, law: Option<Box<dyn Law>>) {
+        self.core.change(|control, _| control.set_shadow(law));
+    }
+
+    /// Admits nobody any more and refuses those who wait. Permits that are out stay valid.
+    pub fn close(&self) {
+        self.core.gate.close();
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.core.name
+    }
+
+    /// All numbers at this moment. Closes the window first if one is due, so that a stall shows
+    /// though nothing finishes.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::of(&self.core)
+    }
+
+    /// The last decisions, newest first, each with its reason and inputs; at most
+    /// [`Control::MOST_RECORDS`](crate::control::Control::MOST_RECORDS).
+    pub fn decisions(&self) -> Vec<Record> {
+        self.core.controlled().control.records().cloned().collect()
+    }
+
+    /// How long ago a [`Record`] was taken.
+    pub fn age_of(&self, record: &Record) -> Duration {
+        self.core.clock.now().since(record.at)
+    }
+}

@@ -1,0 +1,70 @@
+//! What a request brings to the limiter.
+
+use std::time::Instant;
+
+use crate::admission::MAX_WEIGHT;
+
+/// Who asks, for how much, and until when. Everything has a default: `Admit::new()` is one unit,
+/// no class, no tenant, no deadline.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Admit<'a> {
+    class: Option<&'a str>,
+    tenant: Option<&'a str>,
+    weight: u32,
+    deadline: Option<Instant>,
+}
+
+impl<'a> Admit<'a> {
+    /// One unit.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The class it belongs to. Named in refusals.
+    #[must_use]
+    pub fn class(mut self, class: &'a str) -> Self {
+        self.class = Some(class);
+        self
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn tenant(mut self, tenant: &'a str) -> Self {
+        self.tenant = Some(tenant);
+        self
+    }
+
+    /// Units it takes, `1..=`[`MAX_WEIGHT`]; what lies outside counts as the nearer end.
+    /// More than the limit is admitted alone, when nothing else is in flight.
+    #[must_use]
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// When its answer is no longer of use. It is refused on arrival when that cannot be met, and
+    /// leaves the waiting room at this moment.
+    #[must_use]
+    pub fn deadline(mut self, at: Instant) -> Self {
+        self.deadline = Some(at);
+        self
+    }
+
+    /// The tenant, if one was named.
+    pub fn tenant_name(&self) -> Option<&'a str> {
+        self.tenant
+    }
+
+    /// The class, if one was named.
+    pub fn class_name(&self) -> Option<&'a str> {
+        self.class
+    }
+
+    pub(super) fn units(&self) -> u32 {
+        self.weight.clamp(1, MAX_WEIGHT)
+    }
+
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.deadline
+    }
+}

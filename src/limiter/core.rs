@@ -1,0 +1,259 @@
+//! The shell around the pure values: owns the clock, the gate, the counters and the control.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::task::Poll;
+use std::time::Duration;
+
+use super::admit::Admit;
+use super::gate::{Arrival, Fate, Gate, Wait};
+use super::permit::Held;
+use super::recorder::{Recorder, roll};
+use crate::admission::{Mode, Word};
+use crate::clock::Clock;
+use crate::control::Control;
+use crate::law::Reason;
+use crate::rejection::{RejectReason, Rejected, retry_after};
+use crate::time::Nanos;
+
+/// How long and how many may wait.
+#[derive(Debug)]
+struct RoomSize {
+    len: AtomicU32,
+    wait_ns: AtomicU64,
+}
+
+/// Control and what only its owner writes.
+#[derive(Debug)]
+pub(super) struct Controlled {
+    pub(super) control: Control,
+    pub(super) decisions: [u64; Reason::ALL.len()],
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(super) name: Arc<str>,
+    pub(super) clock: Clock,
+    pub(super) gate: Gate,
+    pub(super) recorder: Recorder,
+    room: RoomSize,
+    controlled: Mutex<Controlled>,
+    /// Copies of what the control has learned, for refusals: nanoseconds, and finished per 1000 s.
+    typical_ns: AtomicU64,
+    drain_milli: AtomicU64,
+}
+
+impl Core {
+    pub(super) fn new(name: Arc<str>, clock: Clock, control: Control, mode: Mode, len: u32, wait: Duration) -> Self {
+        let core = Self {
+            name,
+            clock,
+            gate: Gate::new(control.applied(), mode, clock),
+            recorder: Recorder::new(control.sampler()),
+            room: RoomSize { len: AtomicU32::new(0), wait_ns: AtomicU64::new(0) },
+            controlled: Mutex::new(Controlled { control, decisions: [0; Reason::ALL.len()] }),
+            typical_ns: AtomicU64::new(0),
+            drain_milli: AtomicU64::new(0),
+        };
+        core.set_room(len, wait);
+        core
+    }
+
+    pub(super) fn set_room(&self, len: u32, wait: Duration) {
+        self.room.len.store(len, Ordering::Relaxed);
+        self.room.wait_ns.store(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(super) fn room_size(&self) -> (u32, Duration) {
+        (self.room.len.load(Ordering::Relaxed), Duration::from_nanos(self.room.wait_ns.load(Ordering::Relaxed)))
+    }
+
+    /// Enters without waiting.
+    #[inline]
+    pub(super) fn enter(&self, weight: u32) -> Result<Held, Word> {
+        let word = self.gate.try_enter(weight)?;
+        Ok(self.entered(weight, word))
+    }
+
+    #[inline]
+    fn entered(&self, weight: u32, word: Word) -> Held {
+        let mut held = Held::untimed(weight, word.in_flight());
+        if word.mode() != Mode::Enforce {
+            return self.entered_unenforced(held, weight, word);
+        }
+        if self.recorder.is_timed() {
+            held.time(self);
+        }
+        held
+    }
+
+    #[cold]
+    fn entered_unenforced(&self, mut held: Held, weight: u32, word: Word) -> Held {
+        if word.mode() == Mode::Shadow {
+            if !word.leave(weight).fits(weight) {
+                self.recorder.would_reject();
+            }
+            if self.recorder.is_timed() {
+                held.time(self);
+            }
+        }
+        held
+    }
+
+    /// Enters, after a wait if need be. Cancel-safe: a dropped future leaves nothing behind.
+    pub(super) async fn wait(&self, admit: &Admit<'_>) -> Result<Held, Rejected> {
+        let now = self.clock.now();
+        let (len, longest) = self.room_size();
+        let client = admit.until().map(|at| self.clock.at(at));
+        let deadline = client.map_or(now + longest, |client| client.min(now + longest));
+        let arrival = self.gate.arrive(admit.units(), |ahead| {
+            if len == 0 {
+                Err(RejectReason::LimitReached)
+            } else if ahead >= len {
+                Err(RejectReason::QueueFull)
+            } else if client.is_some_and(|client| now + self.estimate(ahead) >= client) {
+                Err(RejectReason::DeadlineUnmeetable)
+            } else {
+                Ok(deadline)
+            }
+        });
+        let fate = match arrival {
+            Err(reason) => return Err(self.reject(admit, reason)),
+            Ok(Arrival::Closed) => Fate::Closed,
+            Ok(Arrival::Admitted(in_flight)) => return Ok(self.admitted(admit, in_flight)),
+            Ok(Arrival::Waits(wait)) => self.wait_until(wait, deadline).await,
+        };
+        match fate {
+            Fate::Admitted(in_flight) => {
+                self.recorder.waited();
+                Ok(self.admitted(admit, in_flight))
+            }
+            Fate::Closed => Err(self.reject(admit, RejectReason::Closed)),
+            Fate::Expired if client.is_some_and(|client| client <= deadline) => {
+                Err(self.reject(admit, RejectReason::ClientDeadline))
+            }
+            Fate::Expired => Err(self.reject(admit, RejectReason::QueueTimeout)),
+        }
+    }
+
+    async fn wait_until(&self, wait: Wait<'_>, deadline: Nanos) -> Fate {
+        let mut wait = wait;
+        let mut time_out = pin!(tokio::time::sleep_until(self.clock.instant_of(deadline)));
+        let fate = poll_fn(|cx| match wait.poll(cx) {
+            Poll::Ready(fate) => Poll::Ready(Some(fate)),
+            Poll::Pending => time_out.as_mut().poll(cx).map(|()| None),
+        })
+        .await;
+        match fate {
+            Some(fate) => fate,
+            None => wait.give_up(),
+        }
+    }
+
+    fn admitted(&self, admit: &Admit<'_>, in_flight: u32) -> Held {
+        let word = self.gate.word();
+        let mut held = Held::untimed(admit.units(), in_flight);
+        if word.mode() != Mode::Off && self.recorder.is_timed() {
+            held.time(self);
+        }
+        held
+    }
+
+    /// Estimated wait behind `ahead` others, and the time the work itself takes.
+    fn estimate(&self, ahead: u32) -> Duration {
+        let drain = self.drain_rate();
+        let wait = if drain > 0.0 { (f64::from(ahead) + 1.0) / drain } else { 0.0 };
+        Duration::from_secs_f64(wait.min(1e6)) + self.typical_latency()
+    }
+
+    pub(super) fn typical_latency(&self) -> Duration {
+        Duration::from_nanos(self.typical_ns.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn drain_rate(&self) -> f64 {
+        self.drain_milli.load(Ordering::Relaxed) as f64 / 1000.0
+    }
+
+    /// Counts a refusal and says it in full.
+    #[cold]
+    pub(super) fn reject(&self, admit: &Admit<'_>, reason: RejectReason) -> Rejected {
+        self.recorder.rejected(reason);
+        self.close_window_if_due(self.clock.now());
+        let word = self.gate.word();
+        let queued = self.gate.queued();
+        let jitter = f64::from(roll()) / f64::from(u32::MAX);
+        Rejected {
+            limiter: Arc::clone(&self.name),
+            class: admit.class_name().map(Into::into),
+            reason,
+            limit: word.limit(),
+            in_flight: word.in_flight(),
+            queued,
+            retry_after: retry_after(queued, self.drain_rate(), jitter),
+        }
+    }
+
+    /// Closes the window when it is time. Nobody waits: if another is at it, it is theirs.
+    #[inline]
+    pub(super) fn close_window_if_due(&self, now: Nanos) {
+        if self.recorder.may_be_due(now) {
+            self.close_window(now);
+        }
+    }
+
+    fn close_window(&self, now: Nanos) {
+        let controlled = match self.controlled.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        self.close_window_locked(controlled, now);
+    }
+
+    fn close_window_locked(&self, mut controlled: MutexGuard<'_, Controlled>, now: Nanos) {
+        let control = &mut controlled.control;
+        while let Some(sample) = self.recorder.next_sample() {
+            control.push(sample);
+        }
+        let word = self.gate.word();
+        if !control.is_due(now) || word.mode() == Mode::Off {
+            return;
+        }
+        let record = control.close(now, &self.recorder.totals(), word.in_flight(), &self.recorder.unfinished);
+        let (old, new, reason) = (record.old, record.new, record.reason);
+        self.recorder.follow(control.sampler());
+        self.typical_ns.store((control.sampler().typical_latency() * 1e9) as u64, Ordering::Relaxed);
+        self.drain_milli.store((control.sampler().drain_rate() * 1e3) as u64, Ordering::Relaxed);
+        controlled.decisions[reason.index()] += 1;
+        // The word changes under the lock, so that limits are put in force in the order of decisions.
+        let waiting = old != new && self.gate.set_limit(new);
+        drop(controlled);
+        if waiting {
+            self.gate.serve();
+        }
+    }
+
+    /// The control, after whatever window is due was closed. Held for a few microseconds only.
+    pub(super) fn controlled(&self) -> MutexGuard<'_, Controlled> {
+        let lock = || self.controlled.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        if self.recorder.may_be_due(now) {
+            self.close_window_locked(lock(), now);
+        }
+        lock()
+    }
+
+    /// Changes the control and puts its limit in force at once.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Control, Nanos)) {
+        let mut controlled = self.controlled();
+        change(&mut controlled.control, self.clock.now());
+        let waiting = self.gate.set_limit(controlled.control.applied());
+        drop(controlled);
+        if waiting {
+            self.gate.serve();
+        }
+    }
+}
