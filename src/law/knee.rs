@@ -92,6 +92,8 @@ pub struct Knee {
     /// When the limit last moved, and samples since then.
     moved: Nanos,
     since_move: f64,
+    /// Whether the window brought anything that was served.
+    fresh: bool,
     /// Until then residuals come from our own step.
     quiet_until: Nanos,
 }
@@ -116,6 +118,7 @@ impl Default for Knee {
             said: f64::NAN,
             moved: Nanos(0),
             since_move: 0.0,
+            fresh: false,
             quiet_until: Nanos(0),
         }
     }
@@ -164,6 +167,7 @@ impl Knee {
         self.traffic.observe(window);
         let counted = self.traffic.counted() - before;
         self.since_move += counted;
+        self.fresh = counted > 0.0;
         let beats = window.duration().as_secs_f64() / self.traffic.beat().max(1e-9);
         let slow = self.noise.relative().max(1.0);
         let kept = |memory: (f64, f64)| (-(beats / memory.0).min(counted / memory.1) / slow).exp();
@@ -329,7 +333,8 @@ impl Knee {
         if !bound {
             return Reason::HoldAppLimited;
         }
-        let waited = window.closed.since(self.moved).as_secs_f64() >= GROWTH_WAIT.0 * beat
+        let waited = self.fresh
+            && window.closed.since(self.moved).as_secs_f64() >= GROWTH_WAIT.0 * beat
             && self.since_move >= GROWTH_WAIT.1 * self.noise.relative();
         let to = wanted.min(MOST_GROWTH * self.limit).min(self.refusals.ceiling());
         if change > DEAD_BAND && waited && !self.rhythm.is_dip() && to > self.limit {

@@ -3,7 +3,7 @@
 //! After Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance" (1995), in the form of
 //! `VegasLimit` in Netflix' concurrency-limits, with its names: `queue_size = limit * (1 -
 //! rtt_noload / rtt)` is held between `alpha = 3 log10(limit)` and `beta = 6 log10(limit)`.
-//! The latencies are means of windows rather than single samples. Variance of the work looks like
+//! The latencies are means of windows rather than single samples, and losses cut by their share. Variance of the work looks like
 //! a queue to it: it suits services whose work is nearly constant.
 
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub struct Vegas {
 
 /// `rtt_noload` is taken anew after so many windows: the downstream may have become slower.
 const PROBE: u32 = 300;
+/// Losses keep at least this share of the limit.
+const LEAST_KEPT: f64 = 0.5;
 /// The limit bound when at least this share of arrivals met it reached.
 const BOUND_SHARE: f64 = 0.01;
 
@@ -54,7 +56,7 @@ impl Law for Vegas {
         let inputs = Inputs::default().with("loss_share", lost).with("bound_share", bound);
         let answer = |limit, reason, inputs| Decision { limit, reason, inputs, pace: pace(window) };
         if lost > 0.0 {
-            return answer((limit - log).max(1.0), loss::reason(window), inputs);
+            return answer(limit * (1.0 - lost).max(LEAST_KEPT), loss::reason(window), inputs);
         }
         let Some(rtt) = window.mean_latency().filter(|rtt| *rtt > 0.0) else {
             let reason = if window.stalled { Reason::HoldStalled } else { Reason::HoldUncertain };
