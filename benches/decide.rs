@@ -64,7 +64,7 @@ impl Stream {
     fn request(&mut self) {
         self.now += (0.5 + self.random.unit()) / self.rate;
         let now = Nanos::from_secs_f64(self.now);
-        let timed = self.arrived & (self.control.one_in() - 1) == 0;
+        let timed = self.arrived & (self.control.sampler().one_in() - 1) == 0;
         self.arrived = self.arrived.wrapping_add(1);
         let in_flight = self.running.len() as u32 + 1;
         if timed {
@@ -115,7 +115,7 @@ fn decisions(c: &mut Criterion) {
         let mut random = Random(7);
         let (unfinished, mut now, mut limit) = (Unfinished::default(), Nanos(1_000_000_000), 50.0);
         let step = Duration::from_millis(10);
-        let mut window = |now: Nanos| -> (Vec<Sample>, OutcomeCounts) {
+        let mut window = |now: Nanos| -> (Nanos, Vec<Sample>, OutcomeCounts) {
             let samples = (0..16_u32)
                 .map(|i| {
                     let latency = Duration::from_secs_f64(0.02 * (0.5 + random.unit()));
@@ -126,19 +126,20 @@ fn decisions(c: &mut Criterion) {
                 .collect();
             let mut finished = OutcomeCounts::default();
             finished.add(Outcome::Success, 16);
-            (samples, finished)
+            (now, samples, finished)
         };
         group.bench_function(name, |b| {
             b.iter_batched(
-                || window(now),
-                |(samples, finished)| {
-                    let opened = now;
+                || {
                     now = now + step;
+                    window(now)
+                },
+                |(opened, samples, finished)| {
                     let decision = law.decide(
                         limit,
                         &Window {
                             opened,
-                            closed: now,
+                            closed: opened + step,
                             finished,
                             turned_away: 4,
                             waited: 0,
