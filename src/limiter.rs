@@ -80,6 +80,14 @@ impl Limiter {
         }
     }
 
+    /// Admits a request now if there is room. A request that finds none is neither counted nor
+    /// answered: this is the first look of a caller that will [wait](Limiter::acquire) next.
+    #[inline]
+    pub fn acquire_if_free(&self, admit: &Admit<'_>) -> Option<Permit> {
+        let held = self.core.enter(admit.units()).ok()?;
+        Some(Permit::new(Arc::clone(&self.core), held))
+    }
+
     /// Like [`Limiter::try_acquire`], with a permit that borrows the limiter.
     ///
     /// # Errors
