@@ -2,7 +2,8 @@
 //!
 //! Modules in reading order: [`bounds`], [`outcome`] and [`rejection`] are the vocabulary;
 //! [`admission`], [`window`], [`law`] and [`control`] are pure values that are told the time;
-//! [`limiter`] is the shell around them. [`classify`] reads answers.
+//! [`limiter`] is the shell around them. [`classify`] reads answers. With the feature `tower`, the
+//! module of that name is the layer for HTTP and gRPC servers and clients.
 #![forbid(unsafe_code)]
 
 pub mod bounds;
@@ -20,6 +21,8 @@ pub mod limiter;
 pub mod classify;
 #[cfg(feature = "config")]
 pub mod config;
+#[cfg(feature = "tower")]
+pub mod tower;
 
 mod clock;
 pub mod histogram;

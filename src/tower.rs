@@ -1,0 +1,48 @@
+//! The limiter as a tower layer, for servers and clients over HTTP and gRPC.
+//!
+//! The permit is taken in `call`, never in `poll_ready`: readiness belongs to a connection or a
+//! clone, a permit to a request. It is held until the response body has ended, so that a stream
+//! counts while it lives; the latency is sampled at the response head. All clones of the layer and
+//! of its services share the limiter. Nothing here spawns a task.
+//!
+//! | | server | client |
+//! |---|---|---|
+//! | made by | [`LimitLayer::new`] | [`LimitLayer::client`] |
+//! | a refusal is | a response | a response, or [`Rejected`](crate::Rejected) as an error |
+//! | errors of the inner service | keep their type | become a [`BoxError`], read along their sources |
+//!
+//! Over axum: `Router::layer(LimitLayer::new(limiter))`. Over tonic: `Server::builder().layer(..)`, or
+//! `ServiceBuilder::new().layer(LimitLayer::client(limiter)).service(channel)`. Over plain hyper:
+//! wrap the service and hand it to hyper-util's `TowerToHyperService`.
+//!
+//! # Upgrades
+//!
+//! A WebSocket outlives its response. The layer puts an [`UpgradeGuard`] into the extensions of each
+//! request that asks for an upgrade; whoever carries the upgraded connection keeps the guard as long,
+//! and the permit lives with it:
+//!
+//! ```ignore
+//! async fn socket(upgrade: WebSocketUpgrade, Extension(guard): Extension<UpgradeGuard>) -> Response {
+//!     upgrade.on_upgrade(move |socket| async move { serve(socket).await; drop(guard) })
+//! }
+//! ```
+//!
+//! When nobody takes it, the permit ends with the response: a connection that was handed over leaves
+//! no other trace that a layer could watch.
+
+mod body;
+mod errors;
+mod future;
+mod head;
+mod layer;
+mod rejection;
+mod service;
+mod upgrade;
+
+pub use body::LimitedBody;
+pub use errors::{BoxError, BoxErrors, ErrorMode, KeepErrors};
+pub use future::ResponseFuture;
+pub use layer::{LimitLayer, PermitEnd, SampleAt};
+pub use rejection::{RefusalBody, RefusalStatus, Side};
+pub use service::Limit;
+pub use upgrade::UpgradeGuard;
