@@ -14,6 +14,7 @@ mod gate;
 mod permit;
 mod recorder;
 mod snapshot;
+mod thread;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -19,6 +19,7 @@ pub(super) struct Held {
 }
 
 impl Held {
+    #[inline]
     pub(super) fn untimed(weight: u32, in_flight: u32) -> Self {
         Self { weight, in_flight, start: Nanos::NEVER, observed: None, finish: None }
     }
@@ -34,38 +35,40 @@ impl Held {
     }
 
     /// The outcome is known: counts it and takes the latency.
+    #[inline]
     fn observe(&mut self, core: &Core, outcome: Outcome) {
-        if let Some(seen) = self.observed {
-            // A later, different end is counted too; its latency was taken before.
-            if seen != outcome {
-                core.recorder.finished(outcome);
-                self.observed = Some(outcome);
-            }
-            return;
+        let seen = self.observed.replace(outcome);
+        // A later end counts only when it differs; its latency was taken before.
+        if seen != Some(outcome) {
+            core.recorder.finished(outcome);
         }
-        self.observed = Some(outcome);
-        core.recorder.finished(outcome);
-        if self.is_timed() {
-            let end = core.clock.now();
-            let sample = Sample { start: self.start, end, in_flight: self.in_flight, outcome };
-            core.recorder.unfinished.finish(level_of(self.in_flight), self.start);
-            core.recorder.latency.record(sample.latency(), core.recorder.one_in());
-            core.recorder.sample(sample);
-            core.close_window_if_due(end);
+        if seen.is_none() && self.is_timed() {
+            self.sample(core, outcome);
         }
+    }
+
+    fn sample(&self, core: &Core, outcome: Outcome) {
+        let end = core.clock.now();
+        let sample = Sample { start: self.start, end, in_flight: self.in_flight, outcome };
+        core.recorder.unfinished.finish(level_of(self.in_flight), self.start);
+        core.recorder.latency.record(sample.latency(), core.recorder.one_in());
+        core.recorder.sample(sample);
+        core.close_window_if_due(end);
     }
 
     #[inline]
     fn end(&mut self, core: &Core) {
-        match (self.finish, self.observed) {
-            (Some(outcome), _) => self.observe(core, outcome),
-            (None, None) => self.observe(core, Outcome::Cancelled),
-            (None, Some(_)) => {}
+        if let Some(outcome) = self.finish.or(self.observed.is_none().then_some(Outcome::Cancelled)) {
+            self.observe(core, outcome);
         }
         if self.is_timed() {
-            core.recorder.hold.record(core.clock.now().since(self.start), core.recorder.one_in());
+            self.record_hold(core);
         }
         core.gate.leave(self.weight);
+    }
+
+    fn record_hold(&self, core: &Core) {
+        core.recorder.hold.record(core.clock.now().since(self.start), core.recorder.one_in());
     }
 }
 
@@ -80,6 +83,7 @@ macro_rules! permit_methods {
         }
 
         /// Ends the request with its outcome and gives the place back.
+        #[inline]
         pub fn finish(mut self, outcome: Outcome) {
             self.held.finish = Some(outcome);
         }
@@ -109,6 +113,7 @@ pub struct Permit {
 }
 
 impl Permit {
+    #[inline]
     pub(super) fn new(core: Arc<Core>, held: Held) -> Self {
         Self { core, held }
     }
@@ -132,6 +137,7 @@ pub struct PermitRef<'a> {
 }
 
 impl<'a> PermitRef<'a> {
+    #[inline]
     pub(super) fn new(core: &'a Core, held: Held) -> Self {
         Self { core, held }
     }

@@ -1,14 +1,14 @@
 //! What happens is counted here: exact counters spread over the processors, and the timed requests.
 //!
-//! The counters cost one relaxed add on a cache line that other threads seldom touch. Timed
+//! A counter costs a load and a store on a cache line of the thread's own. Timed
 //! requests pass through a bounded queue to whoever closes the window; when it is full, a
 //! sample is dropped, which loses a measurement and nothing else.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 
+use super::thread::{SHARED, SLOTS, roll, slot};
 use crate::histogram::Histogram;
 use crate::outcome::{Outcome, OutcomeCounts};
 use crate::rejection::RejectReason;
@@ -17,9 +17,6 @@ use crate::window::{Sample, Sampler, Totals, Unfinished};
 
 const OUTCOMES: usize = Outcome::ALL.len();
 const REASONS: usize = RejectReason::ALL.len();
-/// More processors than this share.
-const MOST_SHARDS: usize = 16;
-
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
@@ -51,47 +48,10 @@ pub(crate) struct Recorder {
     pub(crate) hold: Histogram,
 }
 
-thread_local! {
-    /// This thread's number (0: none yet) and the state of its dice.
-    static THREAD: (Cell<u32>, Cell<u32>) = const { (Cell::new(0), Cell::new(0)) };
-}
-
-fn new_thread() -> u32 {
-    static THREADS: AtomicU32 = AtomicU32::new(1);
-    THREADS.fetch_add(1, Ordering::Relaxed).max(1)
-}
-
-/// This thread's number, from 1.
-#[inline]
-fn thread_number() -> usize {
-    THREAD.with(|(number, _)| {
-        if number.get() == 0 {
-            number.set(new_thread());
-        }
-        number.get() as usize
-    })
-}
-
-/// The next roll of this thread's dice: xorshift32 (Marsaglia, 2003). Dice rather than a counter, so
-/// that limiters used in turn by one thread are all timed.
-#[inline]
-pub(crate) fn roll() -> u32 {
-    THREAD.with(|(_, dice)| {
-        let mut x = dice.get();
-        if x == 0 {
-            x = (thread_number() as u32).wrapping_mul(0x9E37_79B9) | 1;
-        }
-        x ^= x << 13;
-        x ^= x >> 17;
-        x ^= x << 5;
-        dice.set(x);
-        x
-    })
-}
-
 impl Recorder {
     pub(crate) fn new(sampler: &Sampler) -> Self {
-        let shards = std::thread::available_parallelism().map_or(4, usize::from).next_power_of_two().min(MOST_SHARDS);
+        // Room for two threads a processor; further ones share.
+        let shards = (1 + 2 * std::thread::available_parallelism().map_or(4, usize::from)).min(SLOTS);
         let recorder = Self {
             shards: (0..shards).map(|_| Shard::default()).collect(),
             samples: ArrayQueue::new(Sampler::MAX_SAMPLES),
@@ -153,26 +113,33 @@ impl Recorder {
     }
 
     #[inline]
-    fn shard(&self) -> &Shard {
-        // The length is a power of two.
-        &self.shards[thread_number() & (self.shards.len() - 1)]
+    fn add_one(&self, counter: impl Fn(&Shard) -> &AtomicU64) {
+        match self.shards.get(slot()) {
+            Some(own) if slot() != SHARED => {
+                let counter = counter(own);
+                counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            }
+            _ => {
+                counter(&self.shards[SHARED]).fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 
     #[inline]
     pub(crate) fn finished(&self, outcome: Outcome) {
-        self.shard().finished[outcome.index()].fetch_add(1, Ordering::Relaxed);
+        self.add_one(|shard| &shard.finished[outcome.index()]);
     }
 
     pub(crate) fn rejected(&self, reason: RejectReason) {
-        self.shard().rejected[reason.index()].fetch_add(1, Ordering::Relaxed);
+        self.add_one(|shard| &shard.rejected[reason.index()]);
     }
 
     pub(crate) fn waited(&self) {
-        self.shard().waited.fetch_add(1, Ordering::Relaxed);
+        self.add_one(|shard| &shard.waited);
     }
 
     pub(crate) fn would_reject(&self) {
-        self.shard().would_reject.fetch_add(1, Ordering::Relaxed);
+        self.add_one(|shard| &shard.would_reject);
     }
 
     fn sum(&self, of: impl Fn(&Shard) -> &AtomicU64) -> u64 {
