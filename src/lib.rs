@@ -33,4 +33,4 @@ pub use bounds::Bounds;
 pub use classify::Classifier;
 pub use limiter::{Admit, InvalidLimiter, Limiter, LimiterBuilder, Permit, PermitRef, Snapshot};
 pub use outcome::Outcome;
-pub use rejection::{RejectReason, Rejected};
+pub use rejection::{RejectReason, Rejected, Rejection};

@@ -1,6 +1,7 @@
 //! A refusal as a value: who refused, why, the numbers behind it, and when to come back.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,10 +74,30 @@ impl fmt::Display for RejectReason {
     }
 }
 
-/// A refusal of tidegate's own; the downstream was not asked.
+/// A refusal of tidegate's own, as an error; the downstream was not asked.
+///
+/// One word wide, so that a result that carries it costs the admitted nothing; it derefs to its
+/// [`Rejection`].
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Rejected {
+pub struct Rejected(Box<Rejection>);
+
+impl From<Rejection> for Rejected {
+    fn from(rejection: Rejection) -> Self {
+        Self(Box::new(rejection))
+    }
+}
+
+impl Deref for Rejected {
+    type Target = Rejection;
+
+    fn deref(&self) -> &Rejection {
+        &self.0
+    }
+}
+
+/// What there is to say about a refusal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rejection {
     /// The limiter that refused.
     pub limiter: Arc<str>,
     /// The class the request came with, if any.
@@ -93,7 +114,7 @@ pub struct Rejected {
     pub retry_after: Duration,
 }
 
-impl Rejected {
+impl Rejection {
     /// The value of a `Retry-After` header: whole seconds, rounded up, at least 1.
     pub fn retry_after_secs(&self) -> u64 {
         let whole = self.retry_after.as_secs();
@@ -135,7 +156,7 @@ mod tests {
     use super::*;
 
     fn rejected(retry_after: Duration) -> Rejected {
-        Rejected {
+        Rejection {
             limiter: "payments".into(),
             class: None,
             reason: RejectReason::QueueFull,
@@ -144,6 +165,7 @@ mod tests {
             queued: 8,
             retry_after,
         }
+        .into()
     }
 
     #[test]

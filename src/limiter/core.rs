@@ -17,8 +17,10 @@ use crate::admission::{Mode, Word};
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::law::Reason;
-use crate::rejection::{RejectReason, Rejected, retry_after};
+use crate::outcome::Outcome;
+use crate::rejection::{RejectReason, Rejected, Rejection, retry_after};
 use crate::time::Nanos;
+use crate::window::{Sample, level_of};
 
 /// How long and how many may wait.
 #[derive(Debug)]
@@ -81,27 +83,47 @@ impl Core {
 
     #[inline]
     fn entered(&self, weight: u32, word: Word) -> Held {
-        let mut held = Held::untimed(weight, word.in_flight());
-        if word.mode() != Mode::Enforce {
-            return self.entered_unenforced(held, weight, word);
-        }
-        if self.recorder.is_timed() {
-            held.time(self);
-        }
-        held
+        let start = match word.mode() {
+            Mode::Enforce if self.recorder.is_timed() => self.start_timing(word.in_flight()),
+            Mode::Enforce => Nanos::NEVER,
+            _ => self.entered_unenforced(weight, word),
+        };
+        Held::new(weight, word.in_flight(), start)
     }
 
     #[cold]
-    fn entered_unenforced(&self, mut held: Held, weight: u32, word: Word) -> Held {
-        if word.mode() == Mode::Shadow {
-            if !word.leave(weight).fits(weight) {
-                self.recorder.would_reject();
-            }
-            if self.recorder.is_timed() {
-                held.time(self);
-            }
+    fn entered_unenforced(&self, weight: u32, word: Word) -> Nanos {
+        if word.mode() == Mode::Off {
+            return Nanos::NEVER;
         }
-        held
+        if !word.leave(weight).fits(weight) {
+            self.recorder.would_reject();
+        }
+        if self.recorder.is_timed() { self.start_timing(word.in_flight()) } else { Nanos::NEVER }
+    }
+
+    #[inline(never)]
+    fn start_timing(&self, in_flight: u32) -> Nanos {
+        let start = self.clock.now();
+        self.recorder.unfinished.start(level_of(in_flight), start);
+        start
+    }
+
+    /// A timed request has its outcome.
+    #[inline(never)]
+    pub(super) fn sample(&self, start: Nanos, in_flight: u32, outcome: Outcome) {
+        let end = self.clock.now();
+        let sample = Sample { start, end, in_flight, outcome };
+        self.recorder.unfinished.finish(level_of(in_flight), start);
+        self.recorder.latency.record(sample.latency(), self.recorder.one_in());
+        self.recorder.sample(sample);
+        self.close_window_if_due(end);
+    }
+
+    /// A timed request gives its place back.
+    #[inline(never)]
+    pub(super) fn record_hold(&self, start: Nanos) {
+        self.recorder.hold.record(self.clock.now().since(start), self.recorder.one_in());
     }
 
     /// Enters, after a wait if need be. Cancel-safe: a dropped future leaves nothing behind.
@@ -155,12 +177,9 @@ impl Core {
     }
 
     fn admitted(&self, admit: &Admit<'_>, in_flight: u32) -> Held {
-        let word = self.gate.word();
-        let mut held = Held::untimed(admit.units(), in_flight);
-        if word.mode() != Mode::Off && self.recorder.is_timed() {
-            held.time(self);
-        }
-        held
+        let timed = self.gate.word().mode() != Mode::Off && self.recorder.is_timed();
+        let start = if timed { self.start_timing(in_flight) } else { Nanos::NEVER };
+        Held::new(admit.units(), in_flight, start)
     }
 
     /// Estimated wait behind `ahead` others, and the time the work itself takes.
@@ -186,7 +205,7 @@ impl Core {
         let word = self.gate.word();
         let queued = self.gate.queued();
         let jitter = f64::from(roll()) / f64::from(u32::MAX);
-        Rejected {
+        Rejection {
             limiter: Arc::clone(&self.name),
             class: admit.class_name().map(Into::into),
             reason,
@@ -195,6 +214,7 @@ impl Core {
             queued,
             retry_after: retry_after(queued, self.drain_rate(), jitter),
         }
+        .into()
     }
 
     /// Closes the window when it is time. Nobody waits: if another is at it, it is theirs.

@@ -5,70 +5,72 @@ use std::sync::Arc;
 use super::core::Core;
 use crate::outcome::Outcome;
 use crate::time::Nanos;
-use crate::window::{Sample, level_of};
 
 /// What a permit holds, and what is known of its request.
+///
+/// Plain words that stay in registers from admission to end: the fast path is measured in
+/// nanoseconds, and a struct that is copied through the stack costs as much as its atomics.
 #[derive(Debug)]
 pub(super) struct Held {
+    /// 0 once it has ended.
     weight: u32,
     in_flight: u32,
     /// When it was admitted; [`Nanos::NEVER`] when it is not timed.
     start: Nanos,
-    observed: Option<Outcome>,
-    finish: Option<Outcome>,
+    observed: Observed,
+}
+
+/// The outcome that was observed, as a whole word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Observed(u32);
+
+impl Observed {
+    const NOTHING: Self = Self(u32::MAX);
+
+    fn of(outcome: Outcome) -> Self {
+        Self(outcome.index() as u32)
+    }
 }
 
 impl Held {
     #[inline]
-    pub(super) fn untimed(weight: u32, in_flight: u32) -> Self {
-        Self { weight, in_flight, start: Nanos::NEVER, observed: None, finish: None }
+    pub(super) fn new(weight: u32, in_flight: u32, start: Nanos) -> Self {
+        Self { weight, in_flight, start, observed: Observed::NOTHING }
     }
 
-    /// Begins to time it.
-    pub(super) fn time(&mut self, core: &Core) {
-        self.start = core.clock.now();
-        core.recorder.unfinished.start(level_of(self.in_flight), self.start);
-    }
-
-    fn is_timed(&self) -> bool {
-        self.start != Nanos::NEVER
-    }
-
-    /// The outcome is known: counts it and takes the latency.
+    /// The outcome is known: counts it and takes the latency. A later one counts only when it
+    /// differs; its latency was taken before.
     #[inline]
     fn observe(&mut self, core: &Core, outcome: Outcome) {
-        let seen = self.observed.replace(outcome);
-        // A later end counts only when it differs; its latency was taken before.
-        if seen != Some(outcome) {
+        let before = self.observed;
+        self.observed = Observed::of(outcome);
+        if before != self.observed {
             core.recorder.finished(outcome);
         }
-        if seen.is_none() && self.is_timed() {
-            self.sample(core, outcome);
+        if before == Observed::NOTHING && self.start != Nanos::NEVER {
+            core.sample(self.start, self.in_flight, outcome);
         }
-    }
-
-    fn sample(&self, core: &Core, outcome: Outcome) {
-        let end = core.clock.now();
-        let sample = Sample { start: self.start, end, in_flight: self.in_flight, outcome };
-        core.recorder.unfinished.finish(level_of(self.in_flight), self.start);
-        core.recorder.latency.record(sample.latency(), core.recorder.one_in());
-        core.recorder.sample(sample);
-        core.close_window_if_due(end);
     }
 
     #[inline]
-    fn end(&mut self, core: &Core) {
-        if let Some(outcome) = self.finish.or(self.observed.is_none().then_some(Outcome::Cancelled)) {
-            self.observe(core, outcome);
+    fn end(&mut self, core: &Core, outcome: Option<Outcome>) {
+        match outcome {
+            Some(outcome) => self.observe(core, outcome),
+            None if self.observed == Observed::NOTHING => self.observe(core, Outcome::Cancelled),
+            None => {}
         }
-        if self.is_timed() {
-            self.record_hold(core);
+        if self.start != Nanos::NEVER {
+            core.record_hold(self.start);
         }
         core.gate.leave(self.weight);
+        self.weight = 0;
     }
 
-    fn record_hold(&self, core: &Core) {
-        core.recorder.hold.record(core.clock.now().since(self.start), core.recorder.one_in());
+    #[inline]
+    fn drop(&mut self, core: &Core) {
+        if self.weight > 0 {
+            self.end(core, None);
+        }
     }
 }
 
@@ -85,7 +87,7 @@ macro_rules! permit_methods {
         /// Ends the request with its outcome and gives the place back.
         #[inline]
         pub fn finish(mut self, outcome: Outcome) {
-            self.held.finish = Some(outcome);
+            self.held.end(&self.core, Some(outcome));
         }
 
         /// Units it takes.
@@ -124,7 +126,7 @@ impl Permit {
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
-        self.held.end(&self.core);
+        self.held.drop(&self.core);
     }
 }
 
@@ -148,6 +150,6 @@ impl<'a> PermitRef<'a> {
 impl Drop for PermitRef<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.held.end(self.core);
+        self.held.drop(self.core);
     }
 }
