@@ -23,6 +23,8 @@ pub mod classify;
 pub mod config;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(feature = "sim")]
+pub mod sim;
 
 mod clock;
 pub mod histogram;

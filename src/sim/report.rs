@@ -1,0 +1,231 @@
+//! Results as a table, as Markdown and as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::compare::Row;
+use super::scenario::Scenario;
+use super::score::Score;
+
+/// Means over the seeds of one law in one scenario (and start).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Position of its scenario.
+    pub scenario: usize,
+    /// Name of the scenario.
+    pub name: String,
+    /// The law.
+    pub law: String,
+    /// Mean of each score.
+    pub mean: Score,
+    /// Lowest goodput of a seed.
+    pub worst: f64,
+}
+
+/// One law over all scenarios.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// The law.
+    pub law: String,
+    /// Mean of each score over the scenarios.
+    pub mean: Score,
+    /// Lowest goodput of a scenario, and which.
+    pub worst: (f64, String),
+    /// Fifth percentile of goodput over the scenarios.
+    pub fifth: f64,
+    /// Highest p99 of a scenario.
+    pub worst_p99: f64,
+}
+
+fn mean(scores: &[Score]) -> Score {
+    let n = scores.len().max(1) as f64;
+    let of = |part: fn(&Score) -> f64| scores.iter().map(part).sum::<f64>() / n;
+    Score {
+        goodput: of(|s| s.goodput),
+        p99: of(|s| s.p99),
+        settle_s: of(|s| s.settle_s),
+        settle_latencies: of(|s| s.settle_latencies),
+        needless: of(|s| s.needless),
+        calm_shed: of(|s| s.calm_shed),
+        jain: of(|s| s.jain),
+    }
+}
+
+/// Means over the seeds, in the order of the rows.
+pub fn summaries(rows: &[Row]) -> Vec<Summary> {
+    let mut order: Vec<(usize, &str, &str)> = Vec::new();
+    let mut scores: BTreeMap<(usize, &str, &str), Vec<Score>> = BTreeMap::new();
+    for row in rows {
+        let key = (row.scenario, row.name.as_str(), row.law.as_str());
+        if !scores.contains_key(&key) {
+            order.push(key);
+        }
+        scores.entry(key).or_default().push(row.score);
+    }
+    let summary = |key: (usize, &str, &str)| {
+        let of = &scores[&key];
+        let worst = of.iter().map(|s| s.goodput).fold(f64::INFINITY, f64::min);
+        Summary { scenario: key.0, name: key.1.to_owned(), law: key.2.to_owned(), mean: mean(of), worst }
+    };
+    order.into_iter().map(summary).collect()
+}
+
+/// Each law over all scenarios, in the order in which the laws first appear.
+pub fn standings(summaries: &[Summary]) -> Vec<Standing> {
+    let mut laws: Vec<&str> = Vec::new();
+    for summary in summaries {
+        if !laws.contains(&summary.law.as_str()) {
+            laws.push(&summary.law);
+        }
+    }
+    laws.into_iter().map(|law| standing(law, summaries)).collect()
+}
+
+fn standing(law: &str, summaries: &[Summary]) -> Standing {
+    let of: Vec<&Summary> = summaries.iter().filter(|s| s.law == law).collect();
+    let mut goodputs: Vec<(f64, &str)> = of.iter().map(|s| (s.mean.goodput, s.name.as_str())).collect();
+    goodputs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let scores: Vec<Score> = of.iter().map(|s| s.mean).collect();
+    let worst = goodputs.first().copied().unwrap_or((0.0, ""));
+    let fifth = goodputs.get((goodputs.len().saturating_sub(1)) / 20).copied().unwrap_or((0.0, ""));
+    Standing {
+        law: law.to_owned(),
+        mean: mean(&scores),
+        worst: (worst.0, worst.1.to_owned()),
+        fifth: fifth.0,
+        worst_p99: scores.iter().map(|s| s.p99).fold(0.0, f64::max),
+    }
+}
+
+/// `{"rows": [{"scenario", "law", "seed", "goodput", "p99", "settle_s", "needless"}]}`.
+pub fn json(rows: &[Row]) -> String {
+    let rows: Vec<serde_json::Value> = rows
+        .iter()
+        .map(|row| {
+            serde_json::json!({
+                "scenario": row.name,
+                "law": row.law,
+                "seed": row.seed,
+                "goodput": row.score.goodput,
+                "p99": row.score.p99,
+                "settle_s": row.score.settle_s,
+                "needless": row.score.needless,
+            })
+        })
+        .collect();
+    serde_json::json!({ "rows": rows }).to_string()
+}
+
+const HEAD: [&str; 9] =
+    ["scenario", "law", "goodput", "worst seed", "p99", "settle s", "settle lat.", "needless", "calm shed"];
+
+fn cells(summary: &Summary) -> [String; 9] {
+    let score = &summary.mean;
+    [
+        summary.name.clone(),
+        summary.law.clone(),
+        format!("{:.3}", score.goodput),
+        format!("{:.3}", summary.worst),
+        format!("{:.2}", score.p99),
+        format!("{:.2}", score.settle_s),
+        format!("{:.1}", score.settle_latencies),
+        format!("{:.3}", score.needless),
+        format!("{:.4}", score.calm_shed),
+    ]
+}
+
+/// A table for a terminal: every scenario and law, then each law's standing.
+pub fn table(summaries: &[Summary]) -> String {
+    let rows: Vec<[String; 9]> = summaries.iter().map(cells).collect();
+    let width = |i: usize| rows.iter().map(|r| r[i].len()).chain([HEAD[i].len()]).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let mut out = String::new();
+    for row in std::iter::once(HEAD.map(str::to_owned)).chain(rows) {
+        for (i, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = if i < 2 { write!(out, "{cell:<width$}  ") } else { write!(out, "{cell:>width$}  ") };
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+    out + "\n" + &standing_lines(summaries)
+}
+
+/// One line for each law: its standing over all scenarios.
+pub fn standing_lines(summaries: &[Summary]) -> String {
+    let mut out = String::new();
+    for s in standings(summaries) {
+        let _ = writeln!(
+            out,
+            "{}: goodput mean {:.4} worst {:.3} ({}) 5th percentile {:.3}; p99 mean {:.2} worst {:.2}; \
+             settling {:.2} s, {:.1} mean latencies; needless {:.3}; calm shed {:.4}; Jain {:.3}",
+            s.law,
+            s.mean.goodput,
+            s.worst.0,
+            s.worst.1,
+            s.fifth,
+            s.mean.p99,
+            s.worst_p99,
+            s.mean.settle_s,
+            s.mean.settle_latencies,
+            s.mean.needless,
+            s.mean.calm_shed,
+            s.mean.jain,
+        );
+    }
+    out
+}
+
+/// The same as Markdown.
+pub fn markdown(summaries: &[Summary]) -> String {
+    let mut out = String::from(
+        "| law | goodput | worst | 5th percentile | p99 | settling s | settling latencies | needless | calm shed |\n|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for s in standings(summaries) {
+        let _ = writeln!(
+            out,
+            "| {} | {:.3} | {:.3} ({}) | {:.3} | {:.2} | {:.2} | {:.1} | {:.3} | {:.4} |",
+            s.law,
+            s.mean.goodput,
+            s.worst.0,
+            s.worst.1,
+            s.fifth,
+            s.mean.p99,
+            s.mean.settle_s,
+            s.mean.settle_latencies,
+            s.mean.needless,
+            s.mean.calm_shed,
+        );
+    }
+    let _ = writeln!(out, "\n| {} |\n|{}", HEAD.join(" | "), "---|".repeat(HEAD.len()));
+    for summary in summaries {
+        let _ = writeln!(out, "| {} |", cells(summary).join(" | "));
+    }
+    out
+}
+
+/// What lies outside the ranges that the scenarios accept; empty when all is well.
+pub fn violations(scenarios: &[Scenario], summaries: &[Summary]) -> Vec<String> {
+    let mut out = Vec::new();
+    for summary in summaries {
+        let Some(accept) = scenarios[summary.scenario].accept.get(&summary.law) else { continue };
+        let score = &summary.mean;
+        let mut most = |what: &str, value: f64, most: Option<f64>| {
+            if let Some(most) = most.filter(|most| value > *most || value.is_nan()) {
+                out.push(format!("{} {}: {what} {value:.4} is above {most}", summary.name, summary.law));
+            }
+        };
+        most("p99", score.p99, accept.p99);
+        most("settle_s", score.settle_s, accept.settle_s);
+        most("needless", score.needless, accept.needless);
+        most("calm_shed", score.calm_shed, accept.calm_shed);
+        if let Some([low, high]) = accept.goodput
+            && !(low..=high).contains(&score.goodput)
+        {
+            out.push(format!(
+                "{} {}: goodput {:.4} is outside {low}..{high}",
+                summary.name, summary.law, score.goodput
+            ));
+        }
+    }
+    out
+}
