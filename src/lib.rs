@@ -21,10 +21,10 @@ pub mod limiter;
 pub mod classify;
 #[cfg(feature = "config")]
 pub mod config;
-#[cfg(feature = "tower")]
-pub mod tower;
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(feature = "tower")]
+pub mod tower;
 
 mod clock;
 pub mod histogram;

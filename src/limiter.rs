@@ -10,6 +10,11 @@
 mod admit;
 mod builder;
 mod core;
+#[cfg(feature = "tracing")]
+mod events;
+#[cfg(not(feature = "tracing"))]
+#[path = "limiter/silent.rs"]
+mod events;
 mod gate;
 mod permit;
 mod recorder;

@@ -216,7 +216,8 @@ fn new_bounds_bind_before_the_call_returns() {
     }
     permits.pop();
     assert!(limiter.try_acquire().is_ok());
-    assert_eq!(limiter.decisions()[0].reason.as_str(), "bounds");
+    let decision = limiter.decisions().into_iter().find(|d| d.reason.as_str() == "bounds").expect("recorded");
+    assert_eq!((decision.old, decision.new), (500, 50));
 }
 
 #[test]

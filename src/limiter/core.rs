@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::admit::Admit;
+use super::events;
 use super::gate::{Arrival, Fate, Gate, Wait};
 use super::permit::Held;
 use super::recorder::Recorder;
@@ -34,6 +35,7 @@ struct RoomSize {
 pub(super) struct Controlled {
     pub(super) control: Control,
     pub(super) decisions: [u64; Reason::ALL.len()],
+    stalled: bool,
 }
 
 #[derive(Debug)]
@@ -57,7 +59,7 @@ impl Core {
             gate: Gate::new(control.applied(), mode, clock),
             recorder: Recorder::new(control.sampler()),
             room: RoomSize { len: AtomicU32::new(0), wait_ns: AtomicU64::new(0) },
-            controlled: Mutex::new(Controlled { control, decisions: [0; Reason::ALL.len()] }),
+            controlled: Mutex::new(Controlled { control, decisions: [0; Reason::ALL.len()], stalled: false }),
             typical_ns: AtomicU64::new(0),
             drain_milli: AtomicU64::new(0),
         };
@@ -244,16 +246,26 @@ impl Core {
             return;
         }
         let record = control.close(now, &self.recorder.totals(), word.in_flight(), &self.recorder.unfinished);
-        let (old, new, reason) = (record.old, record.new, record.reason);
+        let (new, reason, stalled) = (record.new, record.reason, record.stalled);
+        let moved = (record.old != new).then(|| record.clone());
         self.recorder.follow(control.sampler());
         self.typical_ns.store((control.sampler().typical_latency() * 1e9) as u64, Ordering::Relaxed);
         self.drain_milli.store((control.sampler().drain_rate() * 1e3) as u64, Ordering::Relaxed);
         controlled.decisions[reason.index()] += 1;
+        let was_stalled = std::mem::replace(&mut controlled.stalled, stalled);
         // The word changes under the lock, so that limits are put in force in the order of decisions.
-        let waiting = old != new && self.gate.set_limit(new);
+        let waiting = moved.is_some() && self.gate.set_limit(new);
         drop(controlled);
         if waiting {
             self.gate.serve();
+        }
+        if let Some(record) = moved {
+            events::limit_changed(&self.name, &record);
+        }
+        match (was_stalled, stalled) {
+            (false, true) => events::stall_began(&self.name, word.in_flight()),
+            (true, false) => events::stall_ended(&self.name),
+            _ => {}
         }
     }
 
