@@ -5,22 +5,28 @@
 //! file, at the start and at every reload in the same way.
 //!
 //! Reading order: `file` (as written), `read` (text to that), `server`, `upstream`, `limiter`,
-//! `route` (checked), `check` (how), `violation` (what is said), `value` (durations and sizes).
+//! `route` (checked), `check` (how), `violation` (what is said), `value` (durations and sizes),
+//! `settings` (every key with its effective value), `difference` (two configs, key by key).
 
 mod check;
+mod difference;
 mod file;
 mod limiter;
 mod read;
 mod route;
 mod server;
+mod settings;
 mod upstream;
 mod value;
 mod violation;
 
+pub use difference::{Changed, difference};
 pub use limiter::{LawConfig, LimiterConfig, PermitEnd, QueueConfig};
 pub use route::RouteConfig;
 pub use server::{AdminConfig, Forwarded, ServerConfig, TlsFiles};
 pub use upstream::{HostHeader, UpstreamConfig, Url};
+#[cfg(feature = "audit")]
+pub(crate) use value::parse_duration;
 pub use violation::{InvalidConfig, Violation};
 
 use std::collections::BTreeMap;

@@ -18,6 +18,8 @@ pub mod window;
 
 pub mod limiter;
 
+#[cfg(feature = "audit")]
+pub mod audit;
 pub mod classify;
 #[cfg(feature = "config")]
 pub mod config;

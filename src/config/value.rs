@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Parses a duration: one or more of a whole number and a unit (`ms`, `s`, `m`, `h`), as in `1m30s`.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
     if rest.is_empty() {
@@ -28,10 +28,10 @@ pub(super) fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Writes a duration as [`parse_duration`] reads it; parts of a millisecond are dropped.
-pub(super) fn show_duration(duration: Duration) -> String {
+pub(crate) fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     for (unit, size) in [("h", 3_600_000), ("m", 60_000), ("s", 1000)] {
-        if ms > 0 && ms % size == 0 {
+        if ms > 0 && ms.is_multiple_of(size) {
             return format!("{}{unit}", ms / size);
         }
     }

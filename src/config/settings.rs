@@ -1,0 +1,166 @@
+//! Every key of a config with its effective value, as text. Pure. Keys that hold nothing are left out.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::Path;
+use std::time::Duration;
+
+use super::value::{show_duration, show_size};
+use super::{
+    AdminConfig, Config, Forwarded, HostHeader, LawConfig, LimiterConfig, PermitEnd, RouteConfig, ServerConfig,
+    UpstreamConfig,
+};
+
+/// Whether a key's values are never shown.
+pub(super) fn is_secret(key: &str) -> bool {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let words = ["secret", "password", "token", "authorization", "api_key", "webhook"];
+    words.iter().any(|word| last == *word || last.ends_with(&format!("_{word}")))
+        || (key.starts_with("alerts.") && last == "url")
+}
+
+/// All keys and values.
+pub(super) fn settings(config: &Config) -> BTreeMap<String, String> {
+    let mut all = Settings::default();
+    all.server(config.server());
+    all.admin(config.admin());
+    all.list("exempt", config.exempt());
+    for (name, upstream) in config.upstreams() {
+        all.upstream(name, upstream);
+    }
+    for (name, limiter) in config.limiters() {
+        all.limiter(name, limiter);
+    }
+    all.routes(config.routes());
+    all.values
+}
+
+#[derive(Default)]
+struct Settings {
+    values: BTreeMap<String, String>,
+}
+
+impl Settings {
+    fn put(&mut self, key: &str, value: impl Display) {
+        self.values.insert(key.to_owned(), value.to_string());
+    }
+
+    fn time(&mut self, key: &str, value: Duration) {
+        self.put(key, show_duration(value));
+    }
+
+    fn path(&mut self, key: &str, value: Option<&Path>) {
+        if let Some(path) = value {
+            self.put(key, path.display());
+        }
+    }
+
+    fn list(&mut self, key: &str, values: &[String]) {
+        if !values.is_empty() {
+            self.put(key, values.join(", "));
+        }
+    }
+
+    fn server(&mut self, server: &ServerConfig) {
+        self.put("server.listen", server.listen());
+        self.put("server.threads", server.threads());
+        self.put("server.max_connections", server.max_connections());
+        self.time("server.header_timeout", server.header_timeout());
+        self.time("server.idle_timeout", server.idle_timeout());
+        if let Some(limit) = server.body_limit() {
+            self.put("server.body_limit", show_size(limit));
+        }
+        self.time("server.drain", server.drain());
+        let forwarded = match server.forwarded() {
+            Forwarded::Append => "append",
+            Forwarded::Replace => "replace",
+        };
+        self.put("server.forwarded", forwarded);
+        self.path("server.tls.cert", server.tls().map(|tls| tls.cert.as_path()));
+        self.path("server.tls.key", server.tls().map(|tls| tls.key.as_path()));
+    }
+
+    fn admin(&mut self, admin: &AdminConfig) {
+        if let Some(listen) = admin.listen() {
+            self.put("admin.listen", listen);
+        }
+        self.path("admin.token_file", admin.token_file());
+    }
+
+    fn upstream(&mut self, name: &str, upstream: &UpstreamConfig) {
+        let key = |field: &str| format!("upstreams.{name}.{field}");
+        self.put(&key("url"), upstream.url());
+        self.time(&key("connect_timeout"), upstream.connect_timeout());
+        self.time(&key("response_timeout"), upstream.response_timeout());
+        self.time(&key("idle_timeout"), upstream.idle_timeout());
+        self.time(&key("keep_alive"), upstream.keep_alive());
+        self.put(&key("http2"), upstream.http2());
+        let host = match upstream.host() {
+            HostHeader::Client => "client",
+            HostHeader::Upstream => "upstream",
+        };
+        self.put(&key("host"), host);
+        self.path(&key("tls_ca"), upstream.tls_ca());
+    }
+
+    fn limiter(&mut self, name: &str, limiter: &LimiterConfig) {
+        let key = |field: &str| format!("limiters.{name}.{field}");
+        self.put(&key("min"), limiter.bounds().min());
+        self.put(&key("max"), limiter.bounds().max());
+        self.put(&key("initial"), limiter.initial());
+        self.put(&key("law"), limiter.law().build().name());
+        if let LawConfig::Aimd { backoff, .. } = limiter.law() {
+            self.put(&key("aimd.backoff"), backoff);
+        }
+        if let LawConfig::Aimd { latency_target: Some(target), .. } = limiter.law() {
+            self.time(&key("latency_target"), target);
+        }
+        self.put(&key("mode"), limiter.mode().as_str());
+        self.put(&key("queue.length"), limiter.queue().length());
+        self.time(&key("queue.wait"), limiter.queue().wait());
+        self.put(&key("reject_status"), limiter.reject_status());
+        let permit_end = match limiter.permit_end() {
+            PermitEnd::BodyEnd => "body_end",
+            PermitEnd::Head => "head",
+        };
+        self.put(&key("permit_end"), permit_end);
+    }
+
+    /// Routes have no names: they go by what they are for, so that one more in front does not look
+    /// as if all were different. Their order counts only among those with the same prefix.
+    fn routes(&mut self, routes: &[RouteConfig]) {
+        let mut competing: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for route in routes {
+            let mut name = what_for(route);
+            let same = competing.entry(route.prefix()).or_default();
+            let twins = same.iter().filter(|other| **other == name).count();
+            if twins > 0 {
+                name = format!("{name} #{}", twins + 1);
+            }
+            self.put(&format!("routes[{name}].upstream"), route.upstream());
+            if let Some(limiter) = route.limiter() {
+                self.put(&format!("routes[{name}].limiter"), limiter);
+            }
+            same.push(name);
+        }
+        for (prefix, names) in competing {
+            if names.len() > 1 {
+                self.put(&format!("routes[{prefix}].order"), names.join("; "));
+            }
+        }
+    }
+}
+
+fn what_for(route: &RouteConfig) -> String {
+    let mut name = route.methods().join(",");
+    if !name.is_empty() {
+        name.push(' ');
+    }
+    name.push_str(route.prefix());
+    match route.header() {
+        Some((header, Some(value))) => name.push_str(&format!(" {header}={value}")),
+        Some((header, None)) => name.push_str(&format!(" {header}")),
+        None => {}
+    }
+    name
+}
