@@ -11,7 +11,7 @@ struct Args {
     sim: sim::SimArgs,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<std::process::ExitCode> {
     let args: Args = clap::Parser::parse();
     sim::run(args.sim)
 }

@@ -40,8 +40,8 @@ pub struct ReachedPhase {
     pub mean_latency: f64,
     /// Good answers, by slice.
     pub good: Vec<u32>,
-    /// Turned away, by slice.
-    pub turned_away: Vec<u32>,
+    /// Turned away, or refused or failed by the downstream, by slice.
+    pub lost: Vec<u32>,
 }
 
 impl Reached {
@@ -50,7 +50,7 @@ impl Reached {
         let phases = measure.phases.iter().map(|phase| ReachedPhase {
             mean_latency: phase.mean_latency(),
             good: phase.slices.iter().map(|s| s.good).collect(),
-            turned_away: phase.slices.iter().map(|s| s.turned_away).collect(),
+            lost: phase.slices.iter().map(|s| s.turned_away + s.failed).collect(),
         });
         Self { p99: measure.latencies.quantile(0.99), phases: phases.collect() }
     }

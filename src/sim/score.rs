@@ -1,6 +1,6 @@
 //! Scores: a law's run against the oracle's on the same seed. Definitions in `docs/simulator.md`.
 
-use super::measure::{Measure, PhaseMeasure};
+use super::measure::{Measure, PhaseMeasure, Slice};
 use super::oracle::{Reached, ReachedPhase};
 use super::scenario::Scenario;
 
@@ -15,7 +15,7 @@ pub struct Score {
     pub settle_s: f64,
     /// The same in mean latencies of the oracle.
     pub settle_latencies: f64,
-    /// Turned away beyond what the oracle turned away, share of the tries.
+    /// Turned away beyond what the oracle turned away or let fail, share of the tries.
     pub needless: f64,
     /// Share of tries turned away in calm phases after their warm-up.
     pub calm_shed: f64,
@@ -23,8 +23,8 @@ pub struct Score {
     pub jain: f64,
 }
 
-/// Settled: over this many slices ...
-const SETTLED_SLICES: usize = 3;
+/// Settled: over the next few slices, and over more of them, so that a good beginning is not enough ...
+const SETTLED_SLICES: [usize; 2] = [3, 12];
 /// ... goodput is at least this share of the oracle's.
 const SETTLED_SHARE: f64 = 0.9;
 /// Needless rejections are summed up over such parts of a phase.
@@ -61,19 +61,27 @@ impl Score {
 /// From the phase's beginning to the first slices in which goodput is that of the oracle again.
 fn settling(law: &PhaseMeasure, oracle: &ReachedPhase) -> f64 {
     let good: Vec<f64> = law.slices.iter().map(|s| f64::from(s.good)).collect();
-    let settled = (0..good.len()).find(|at| {
-        let end = (at + SETTLED_SLICES).min(good.len());
-        let want: f64 = oracle.good[*at..end].iter().map(|n| f64::from(*n)).sum();
-        good[*at..end].iter().sum::<f64>() >= SETTLED_SHARE * want
-    });
+    let is_good = |at: usize, slices: usize| {
+        let end = (at + slices).min(good.len());
+        let want: f64 = oracle.good[at..end].iter().map(|n| f64::from(*n)).sum();
+        good[at..end].iter().sum::<f64>() >= SETTLED_SHARE * want
+    };
+    let settled = (0..good.len()).find(|at| SETTLED_SLICES.iter().all(|slices| is_good(*at, *slices)));
     settled.unwrap_or(good.len()) as f64 * law.slice_s
 }
 
+/// Requests that the law turned away and the oracle would have had answered, part by part.
+///
+/// What the oracle admits only to have it refused downstream (over a quota, say) is no loss when
+/// the law turns it away: its failures count like its rejections.
 fn needless(law: &PhaseMeasure, oracle: &ReachedPhase) -> f64 {
     let part = law.slices.len().div_ceil(PARTS);
-    let ours = law.slices.chunks(part).map(|c| c.iter().map(|s| f64::from(s.turned_away)).sum::<f64>());
-    let theirs = oracle.turned_away.chunks(part).map(|c| c.iter().map(|n| f64::from(*n)).sum::<f64>());
-    ours.zip(theirs).map(|(ours, theirs)| (ours - theirs).max(0.0)).sum()
+    let ours = law.slices.chunks(part).map(|slices| {
+        let sum = |count: fn(&Slice) -> u32| slices.iter().map(|s| f64::from(count(s))).sum::<f64>();
+        (sum(|s| s.turned_away), sum(|s| s.turned_away + s.failed))
+    });
+    let theirs = oracle.lost.chunks(part).map(|slices| slices.iter().map(|n| f64::from(*n)).sum::<f64>());
+    ours.zip(theirs).map(|((turned_away, lost), theirs)| (lost - theirs).clamp(0.0, turned_away)).sum()
 }
 
 /// Whether a phase has so little load, and no trouble, that nothing needs to be shed.
