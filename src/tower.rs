@@ -21,11 +21,24 @@
 //! request that asks for an upgrade; whoever carries the upgraded connection keeps the guard as long,
 //! and the permit lives with it:
 //!
-//! ```ignore
-//! async fn socket(upgrade: WebSocketUpgrade, Extension(guard): Extension<UpgradeGuard>) -> Response {
-//!     upgrade.on_upgrade(move |socket| async move { serve(socket).await; drop(guard) })
+//! ```no_run
+//! use axum::extract::Request;
+//! use axum::http::StatusCode;
+//! use tidegate::tower::UpgradeGuard;
+//!
+//! async fn socket(mut request: Request) -> StatusCode {
+//!     let guard = request.extensions_mut().remove::<UpgradeGuard>();
+//!     tokio::spawn(async move {
+//!         let socket = hyper::upgrade::on(request).await;
+//!         // ... serve the socket; the request counts as in flight meanwhile ...
+//!         drop((socket, guard));
+//!     });
+//!     StatusCode::SWITCHING_PROTOCOLS
 //! }
 //! ```
+//!
+//! With axum's `WebSocketUpgrade` the guard is an `Extension<UpgradeGuard>` beside it, moved into the
+//! callback of `on_upgrade`.
 //!
 //! When nobody takes it, the permit ends with the response: a connection that was handed over leaves
 //! no other trace that a layer could watch.

@@ -35,16 +35,17 @@ fn count(limiter: &Limiter, outcome: Outcome) -> u64 {
     limiter.snapshot().finished.of(outcome)
 }
 
-/// Frames and errors that come one at each poll; says nothing of its end in advance.
+/// Frames and errors that come one at each poll; says nothing of its end in advance unless told to.
 #[derive(Debug)]
 struct Frames {
     frames: VecDeque<Result<Frame<Bytes>, io::Error>>,
     hint: SizeHint,
+    knows_its_end: bool,
 }
 
 impl Frames {
     fn new(frames: impl IntoIterator<Item = Result<Frame<Bytes>, io::Error>>) -> Self {
-        Self { frames: frames.into_iter().collect(), hint: SizeHint::default() }
+        Self { frames: frames.into_iter().collect(), hint: SizeHint::default(), knows_its_end: false }
     }
 }
 
@@ -58,6 +59,10 @@ impl Body for Frames {
             self.hint = SizeHint::with_exact(left - frame.data_ref().map_or(0, |data| data.len() as u64));
         }
         Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.knows_its_end && self.frames.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -266,7 +271,7 @@ async fn the_permit_ends_where_the_policy_says() {
         let response = answered(&layer, || Response::new(Frames::new([data("a"), data("b")]))).await;
         assert_eq!(in_flight(&limiter), after_head, "{end:?} after the head");
         let mut body = pin!(response.into_body());
-        body.frame().await.unwrap().ok().unwrap();
+        body.frame().await.unwrap().unwrap();
         assert_eq!(in_flight(&limiter), after_first, "{end:?} after the first byte");
         while body.frame().await.is_some() {}
         assert_eq!(in_flight(&limiter), after_all, "{end:?} after all");
@@ -313,20 +318,24 @@ async fn bodies_without_content_end_at_the_head() {
 }
 
 #[tokio::test]
-async fn the_last_announced_byte_ends_the_permit() {
+async fn the_last_frame_ends_the_permit_when_the_body_announced_it() {
     // Servers stop polling there, so that the end of the stream is never seen.
-    let limiter = limiter(4);
-    let layer = LimitLayer::new(limiter.clone()).sample_at(SampleAt::BodyEnd);
-    let known = || {
-        let mut body = Frames::new([data("abc"), data("de")]);
-        body.hint = SizeHint::with_exact(5);
-        Response::new(body)
-    };
-    let mut body = pin!(answered(&layer, known).await.into_body());
-    body.frame().await.unwrap().ok().unwrap();
-    assert_eq!(in_flight(&limiter), 1);
-    body.frame().await.unwrap().ok().unwrap();
-    assert_eq!((in_flight(&limiter), count(&limiter, Outcome::Success)), (0, 1));
+    let by_length = |body: &mut Frames| body.hint = SizeHint::with_exact(5);
+    let by_end = |body: &mut Frames| body.knows_its_end = true;
+    for announce in [by_length as fn(&mut Frames), by_end] {
+        let limiter = limiter(4);
+        let layer = LimitLayer::new(limiter.clone()).sample_at(SampleAt::BodyEnd);
+        let answer = move || {
+            let mut body = Frames::new([data("abc"), data("de")]);
+            announce(&mut body);
+            Response::new(body)
+        };
+        let mut body = pin!(answered(&layer, answer).await.into_body());
+        body.frame().await.unwrap().unwrap();
+        assert_eq!(in_flight(&limiter), 1);
+        body.frame().await.unwrap().unwrap();
+        assert_eq!((in_flight(&limiter), count(&limiter, Outcome::Success)), (0, 1));
+    }
 }
 
 #[tokio::test]
@@ -335,11 +344,11 @@ async fn frames_trailers_and_hints_pass_untouched() {
     let response = answered(&layer, || Response::new(Full::new(Bytes::from_static(b"hello")))).await;
     assert_eq!((response.size_hint().exact(), response.is_end_stream()), (Some(5), false));
     let mut body = pin!(response.into_body());
-    body.frame().await.unwrap().ok().unwrap();
+    body.frame().await.unwrap().unwrap();
     assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(0), true));
 
     let with_trailers = || Response::new(Frames::new([data("hello"), trailers(&[("x-sum", "abc")])]));
-    let collected = answered(&layer, with_trailers).await.collect().await.ok().unwrap();
+    let collected = answered(&layer, with_trailers).await.collect().await.unwrap();
     assert_eq!(collected.trailers().unwrap()["x-sum"], "abc");
 }
 
@@ -412,7 +421,7 @@ async fn statuses_are_classified() {
     ] {
         let limiter = limiter(4);
         let answer = move || Response::builder().status(status).body(Full::new(Bytes::from_static(b"text"))).unwrap();
-        answered(&LimitLayer::new(limiter.clone()), answer).await.collect().await.ok().unwrap();
+        answered(&LimitLayer::new(limiter.clone()), answer).await.collect().await.unwrap();
         assert_eq!((count(&limiter, outcome), limiter.snapshot().finished.total()), (1, 1), "{status}");
     }
 }
@@ -425,7 +434,7 @@ async fn grpc_status_is_read_in_trailers_and_in_trailers_only_heads() {
     {
         let limiter = limiter(4);
         let layer = LimitLayer::new(limiter.clone()).sample_at(SampleAt::BodyEnd);
-        let collected = answered(&layer, end(status)).await.collect().await.ok().unwrap();
+        let collected = answered(&layer, end(status)).await.collect().await.unwrap();
         assert_eq!(collected.trailers().unwrap()["grpc-status"], status);
         assert_eq!((count(&limiter, outcome), limiter.snapshot().finished.total()), (1, 1), "trailers {status}");
 
@@ -444,7 +453,7 @@ async fn grpc_status_is_read_in_trailers_and_in_trailers_only_heads() {
 async fn a_grpc_answer_that_fails_late_counts_both_ways() {
     let limiter = limiter(4);
     let late = || grpc(Frames::new([data("m"), trailers(&[("grpc-status", "14")])]));
-    answered(&LimitLayer::new(limiter.clone()), late).await.collect().await.ok().unwrap();
+    answered(&LimitLayer::new(limiter.clone()), late).await.collect().await.unwrap();
     assert_eq!((count(&limiter, Outcome::Success), count(&limiter, Outcome::Fault)), (1, 1));
     assert_eq!(in_flight(&limiter), 0);
 }
@@ -453,7 +462,7 @@ async fn a_grpc_answer_that_fails_late_counts_both_ways() {
 async fn a_grpc_answer_without_a_status_is_a_fault() {
     let limiter = limiter(4);
     let layer = LimitLayer::new(limiter.clone()).sample_at(SampleAt::BodyEnd);
-    answered(&layer, || grpc(Frames::new([data("m")]))).await.collect().await.ok().unwrap();
+    answered(&layer, || grpc(Frames::new([data("m")]))).await.collect().await.unwrap();
     assert_eq!((count(&limiter, Outcome::Fault), in_flight(&limiter)), (1, 0));
 }
 
