@@ -164,9 +164,10 @@ mod tests {
     use http::Request;
 
     use super::*;
+    use crate::rejection::Rejection;
 
     fn rejected(limiter: &str, reason: RejectReason) -> Rejected {
-        Rejected {
+        Rejection {
             limiter: limiter.into(),
             class: Some("query".into()),
             reason,
@@ -175,6 +176,7 @@ mod tests {
             queued: 3,
             retry_after: Duration::from_millis(1200),
         }
+        .into()
     }
 
     fn request(content_type: Option<&str>) -> Parts {
