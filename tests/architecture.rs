@@ -45,14 +45,7 @@ const FORBIDDEN: &[&str] = &[
 ];
 
 /// Shells inside a pure folder: they read files, write reports or use threads, and decide nothing.
-const SHELLS: &[&str] = &[
-    "src/sim/chart.rs",
-    "src/sim/files.rs",
-    "src/sim/run.rs",
-    "src/sim/cache.rs",
-    "src/sim/replay.rs",
-    "src/sim/parallel.rs",
-];
+const SHELLS: &[&str] = &["src/sim/compare.rs"];
 
 fn rust_files(at: &Path, found: &mut Vec<PathBuf>) {
     if at.is_dir() {
