@@ -4,12 +4,14 @@
 //! threads. Around it, [`oracle`] finds the best static limits, [`score`] compares, and the rest
 //! reads, generates, reports and draws. `docs/simulator.md` says what is modelled and what is not.
 
+pub mod chart;
 pub mod compare;
 pub mod engine;
 mod gate;
 pub mod measure;
 pub mod oracle;
 pub mod random;
+pub mod replay;
 pub mod report;
 pub mod rng;
 pub mod scenario;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::chart;
 use super::engine::{Policy, run};
 use super::oracle::{self, Limits, Reached};
 use super::scenario::Scenario;
@@ -88,6 +89,30 @@ impl Comparison<'_> {
     /// What the oracle reaches with a seed, from the cache or run now.
     pub fn reached(&self, scenario: &Scenario, limits: &Limits, seed: u64) -> Reached {
         kept(self.cache.as_deref(), &oracle::key(scenario, seed), || oracle::reach(scenario, limits, seed))
+    }
+
+    /// Draws every scenario, start and law with the first seed into `dir`, as `SCENARIO-LAW.svg`.
+    ///
+    /// # Errors
+    /// When a file cannot be written or a chart cannot be drawn.
+    pub fn charts(&self, dir: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(dir)?;
+        let seed = self.seeds.first().copied().unwrap_or(1);
+        for scenario in self.scenarios {
+            let limits = self.limits(scenario);
+            let reached = self.reached(scenario, &limits, seed);
+            for (name, initial) in starts(scenario) {
+                for contender in self.laws {
+                    let policy = Policy::Law { law: contender.law, initial: &initial };
+                    let measure = run(scenario, &policy, seed).measure;
+                    let title = format!("{name}: {}", contender.name);
+                    let svg =
+                        chart::draw(scenario, &title, &measure, &limits, &reached).map_err(std::io::Error::other)?;
+                    std::fs::write(dir.join(format!("{name}-{}.svg", contender.name)), svg)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn rows(&self, at: usize, limits: &Limits, seed: u64) -> Vec<Row> {

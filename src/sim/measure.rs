@@ -33,6 +33,27 @@ pub struct Slice {
     pub reasons: [u32; Reason::ALL.len()],
 }
 
+impl Slice {
+    /// Neighbouring slices as one.
+    pub fn together(slices: &[Slice]) -> Slice {
+        let mut all = slices.last().cloned().unwrap_or_default();
+        for slice in &slices[..slices.len().saturating_sub(1)] {
+            all.arrivals += slice.arrivals;
+            all.tries += slice.tries;
+            all.turned_away += slice.turned_away;
+            all.good += slice.good;
+            all.answered += slice.answered;
+            all.timed_out += slice.timed_out;
+            all.failed += slice.failed;
+            all.latency_sum += slice.latency_sum;
+            for (sum, n) in all.reasons.iter_mut().zip(slice.reasons) {
+                *sum += n;
+            }
+        }
+        all
+    }
+}
+
 /// One phase of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PhaseMeasure {

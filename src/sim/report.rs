@@ -116,10 +116,10 @@ pub fn json(rows: &[Row]) -> String {
     serde_json::json!({ "rows": rows }).to_string()
 }
 
-const HEAD: [&str; 9] =
-    ["scenario", "law", "goodput", "worst seed", "p99", "settle s", "settle lat.", "needless", "calm shed"];
+const HEAD: [&str; 10] =
+    ["scenario", "law", "goodput", "worst seed", "p99", "settle s", "settle lat.", "needless", "calm shed", "Jain"];
 
-fn cells(summary: &Summary) -> [String; 9] {
+fn cells(summary: &Summary) -> [String; 10] {
     let score = &summary.mean;
     [
         summary.name.clone(),
@@ -131,12 +131,13 @@ fn cells(summary: &Summary) -> [String; 9] {
         format!("{:.1}", score.settle_latencies),
         format!("{:.3}", score.needless),
         format!("{:.4}", score.calm_shed),
+        format!("{:.3}", score.jain),
     ]
 }
 
 /// A table for a terminal: every scenario and law, then each law's standing.
 pub fn table(summaries: &[Summary]) -> String {
-    let rows: Vec<[String; 9]> = summaries.iter().map(cells).collect();
+    let rows: Vec<[String; 10]> = summaries.iter().map(cells).collect();
     let width = |i: usize| rows.iter().map(|r| r[i].len()).chain([HEAD[i].len()]).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
     let mut out = String::new();

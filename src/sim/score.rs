@@ -19,14 +19,17 @@ pub struct Score {
     pub needless: f64,
     /// Share of tries turned away in calm phases after their warm-up.
     pub calm_shed: f64,
-    /// Jain's index of the limiters' answers in the last third; 1 with a single limiter.
+    /// Jain's index of the limiters' answers from the second minute on (or the last third, if that is
+    /// sooner); 1 with a single limiter.
     pub jain: f64,
 }
 
-/// Settled: over the next few slices, and over more of them, so that a good beginning is not enough ...
-const SETTLED_SLICES: [usize; 2] = [3, 12];
-/// ... goodput is at least this share of the oracle's.
+/// Settled: over so many slices ...
+const SETTLED_SLICES: usize = 3;
+/// ... goodput is at least this share of the oracle's ...
 const SETTLED_SHARE: f64 = 0.9;
+/// ... and at least this over the rest of the phase, so that a good beginning is not enough.
+const LASTING_SHARE: f64 = 0.8;
 /// Needless rejections are summed up over such parts of a phase.
 const PARTS: usize = 10;
 /// Calm: less load than this share of the capacity.
@@ -53,7 +56,7 @@ impl Score {
             settle_latencies: pairs().map(latencies).sum::<f64>() / steps,
             needless: needless / tries.max(1.0),
             calm_shed: calm_shed(scenario, measure),
-            jain: measure.jain(whole * 2.0 / 3.0, whole),
+            jain: measure.jain((whole * 2.0 / 3.0).min(60.0), whole),
         }
     }
 }
@@ -61,13 +64,14 @@ impl Score {
 /// From the phase's beginning to the first slices in which goodput is that of the oracle again.
 fn settling(law: &PhaseMeasure, oracle: &ReachedPhase) -> f64 {
     let good: Vec<f64> = law.slices.iter().map(|s| f64::from(s.good)).collect();
-    let is_good = |at: usize, slices: usize| {
-        let end = (at + slices).min(good.len());
+    let is_good = |at: usize, end: usize, share: f64| {
         let want: f64 = oracle.good[at..end].iter().map(|n| f64::from(*n)).sum();
-        good[at..end].iter().sum::<f64>() >= SETTLED_SHARE * want
+        good[at..end].iter().sum::<f64>() >= share * want
     };
-    let settled = (0..good.len()).find(|at| SETTLED_SLICES.iter().all(|slices| is_good(*at, *slices)));
-    settled.unwrap_or(good.len()) as f64 * law.slice_s
+    let all = good.len();
+    let settled = (0..all)
+        .find(|at| is_good(*at, (at + SETTLED_SLICES).min(all), SETTLED_SHARE) && is_good(*at, all, LASTING_SHARE));
+    settled.unwrap_or(all) as f64 * law.slice_s
 }
 
 /// Requests that the law turned away and the oracle would have had answered, part by part.

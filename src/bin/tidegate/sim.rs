@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use tidegate::law::{self, Law};
 use tidegate::sim::compare::{Comparison, Contender};
 use tidegate::sim::scenario::Scenario;
-use tidegate::sim::{random, report};
+use tidegate::sim::{random, replay, report};
 
 /// Runs scenarios in the simulator and scores laws against the best static limits.
 #[derive(Debug, clap::Args)]
@@ -31,6 +31,12 @@ pub(crate) struct SimArgs {
     /// Random scenarios: KIND:COUNT:SEED, KIND being busy or low.
     #[arg(long, value_name = "KIND:COUNT:SEED")]
     random: Vec<String>,
+    /// A recorded trace (CSV of arrival,latency, or an access log with times) in place of arrivals.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Draw a chart of each scenario and law (first seed) into this directory.
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
     /// Print JSON in place of the table.
     #[arg(long)]
     json: bool,
@@ -77,6 +83,9 @@ pub(crate) fn run(args: SimArgs) -> anyhow::Result<ExitCode> {
     let rows = comparison.run();
     if show {
         eprintln!();
+    }
+    if let Some(dir) = &args.svg {
+        comparison.charts(dir).with_context(|| format!("cannot draw into {}", dir.display()))?;
     }
     let summaries = report::summaries(&rows);
     let text = if args.json {
@@ -125,8 +134,11 @@ fn scenarios(args: &SimArgs) -> anyhow::Result<Vec<Scenario>> {
         let (count, seed): (u64, u64) = (count.parse()?, seed.parse()?);
         scenarios.extend((0..count).map(|index| random::scenario(kind, seed, index)));
     }
+    if let Some(path) = &args.trace {
+        scenarios = replayed(path, scenarios)?;
+    }
     if scenarios.is_empty() {
-        bail!("nothing to run: name scenario files or directories (such as config/scenarios), or --random");
+        bail!("nothing to run: name scenario files or directories (such as config/scenarios), --random or --trace");
     }
     if !args.initial.is_empty() {
         for scenario in &mut scenarios {
@@ -135,6 +147,17 @@ fn scenarios(args: &SimArgs) -> anyhow::Result<Vec<Scenario>> {
         }
     }
     Ok(scenarios)
+}
+
+/// The trace under each scenario's settings, or under settings of its own.
+fn replayed(path: &Path, scenarios: Vec<Scenario>) -> anyhow::Result<Vec<Scenario>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let trace = replay::parse(&text).with_context(|| path.display().to_string())?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let bases = if scenarios.is_empty() { vec![None] } else { scenarios.into_iter().map(Some).collect() };
+    let made: Vec<_> = bases.into_iter().map(|base| replay::scenario(&name, trace.clone(), base)).collect();
+    made.iter().try_for_each(Scenario::check)?;
+    Ok(made)
 }
 
 /// A file itself, or all scenario files below a directory in the order of their names.
