@@ -6,23 +6,36 @@
 //!
 //! Reading order: `file` (as written), `read` (text to that), `server`, `upstream`, `limiter`,
 //! `route` (checked), `check` (how), `violation` (what is said), `value` (durations and sizes),
-//! `settings` (every key with its effective value), `difference` (two configs, key by key).
+//! `audit` and `change` (how changes are recorded and applied), `settings` (every key with its
+//! effective value), `difference` (two configs, key by key), `edit` and `replace` (the file changed in
+//! place), `schema` (for editors).
 
+mod audit;
+mod change;
 mod check;
 mod difference;
+#[cfg(feature = "edit")]
+pub mod edit;
 mod file;
 mod limiter;
+mod placed;
 mod read;
+#[cfg(feature = "edit")]
+pub mod replace;
 mod route;
+mod schema;
 mod server;
 mod settings;
 mod upstream;
 mod value;
 mod violation;
 
+pub use audit::{AuditConfig, OnFailure};
+pub use change::{ChangeConfig, MaxRise};
 pub use difference::{Changed, difference};
 pub use limiter::{LawConfig, LimiterConfig, PermitEnd, QueueConfig};
 pub use route::RouteConfig;
+pub use schema::schema;
 pub use server::{AdminConfig, Forwarded, ServerConfig, TlsFiles};
 pub use upstream::{HostHeader, UpstreamConfig, Url};
 #[cfg(feature = "audit")]
@@ -32,10 +45,10 @@ pub use violation::{InvalidConfig, Violation};
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
-use toml::Spanned;
 
 use check::Check;
 use file::{File, LimiterSection, UpstreamSection};
+use placed::Spanned;
 use violation::COMMAND_LINE;
 
 /// A checked configuration.
@@ -43,6 +56,8 @@ use violation::COMMAND_LINE;
 pub struct Config {
     server: ServerConfig,
     admin: AdminConfig,
+    audit: AuditConfig,
+    change: ChangeConfig,
     exempt: Vec<String>,
     upstreams: BTreeMap<String, UpstreamConfig>,
     limiters: BTreeMap<String, LimiterConfig>,
@@ -116,6 +131,8 @@ impl Config {
         Self {
             server: ServerConfig::check(&file.server, check),
             admin: AdminConfig::check(&file.admin, check),
+            audit: AuditConfig::check(&file.audit, check),
+            change: ChangeConfig::check(&file.change, check),
             exempt: exempt(&file.exempt, check),
             upstreams,
             limiters,
@@ -149,6 +166,16 @@ impl Config {
     /// The admin side.
     pub fn admin(&self) -> &AdminConfig {
         &self.admin
+    }
+
+    /// Where changes are recorded.
+    pub fn audit(&self) -> &AuditConfig {
+        &self.audit
+    }
+
+    /// How this config is to be applied.
+    pub fn change(&self) -> &ChangeConfig {
+        &self.change
     }
 
     /// Paths that pass every limiter, neither counted nor sampled. One that ends in `/` stands for

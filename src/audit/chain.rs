@@ -30,7 +30,7 @@ impl Chain {
 
     /// The next record, and its line with the newline.
     pub fn next(&self, time: String, entry: Entry) -> (Record, Vec<u8>) {
-        let record = Record { prev: self.prev.clone(), seq: self.seq + 1, time, entry: entry.bounded() };
+        let record = Record { prev: self.prev.clone(), seq: self.seq.saturating_add(1), time, entry: entry.bounded() };
         let mut line = serde_json::to_vec(&record).expect("strings and numbers are always JSON");
         line.push(b'\n');
         (record, line)
@@ -101,7 +101,7 @@ impl Checker {
     pub fn take(&mut self, line: &[u8]) -> Result<Record, Broken> {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
         let record: Result<Record, _> = serde_json::from_slice(text);
-        let due = self.end.as_ref().map_or(0, |end| end.seq) + 1;
+        let due = self.end.as_ref().map_or(0, |end| end.seq).saturating_add(1);
         let seq = record.as_ref().map_or(due, |record| record.seq);
         let before = self.end.replace(Chain::after(line, seq));
         let record = record.map_err(|err| Broken::Unreadable(err.to_string()))?;
@@ -119,8 +119,10 @@ impl Checker {
         if record.prev != before.prev {
             return Err(Broken::Hash { needed: before.prev, found: record.prev });
         }
-        if record.seq != before.seq + 1 {
-            return Err(Broken::Number { needed: before.seq + 1, found: record.seq });
+        // Saturating: the largest number can only come from a harmed line.
+        let needed = before.seq.saturating_add(1);
+        if record.seq != needed {
+            return Err(Broken::Number { needed, found: record.seq });
         }
         Ok(record)
     }

@@ -158,7 +158,7 @@ impl Found {
         }
         let record: Option<Record> = serde_json::from_slice(&line.bytes).ok();
         self.damaged = record.is_none();
-        let seq = record.as_ref().map_or(self.end.seq() + 1, |record| record.seq);
+        let seq = record.as_ref().map_or(self.end.seq().saturating_add(1), |record| record.seq);
         if line.file == dir.join(CURRENT) {
             if self.size == 0 {
                 self.first = seq;

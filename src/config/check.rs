@@ -4,9 +4,8 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use toml::Spanned;
-
-use super::file::{Text, Whole};
+use super::file::{Number, Text, Whole};
+use super::placed::Spanned;
 use super::read::{blank, nearest};
 use super::value::{parse_duration, parse_size, show_duration, show_size};
 use super::violation::Violation;
@@ -45,6 +44,15 @@ impl Check {
                 default
             }
         }
+    }
+
+    pub(super) fn number(&mut self, key: &str, raw: &Number, default: f64, allowed: RangeInclusive<f64>) -> f64 {
+        let Some(raw) = raw else { return default };
+        if !allowed.contains(raw.get_ref()) {
+            self.wrong(key, raw, format_args!("must be within {} and {}", allowed.start(), allowed.end()));
+            return default;
+        }
+        *raw.get_ref()
     }
 
     pub(super) fn duration(

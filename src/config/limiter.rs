@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use toml::Spanned;
-
 use crate::admission::Mode;
 use crate::bounds::{Bounds, MAX_LIMIT};
 use crate::law::{Aimd, Fixed, Law};
 
 use super::check::Check;
 use super::file::LimiterSection;
+use super::placed::Spanned;
 
 /// One limiter.
 #[derive(Clone, Debug, PartialEq)]

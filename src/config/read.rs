@@ -68,6 +68,10 @@ impl Entry {
     fn explain(&self, message: &str, text: &str) -> Violation {
         if message.starts_with("unknown field") {
             let allowed: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
+            if let Some(now) = called_now(&self.name, &allowed) {
+                let message = format!("is called `{now}`");
+                return Violation { span: self.key_span.clone(), ..blank(&self.key, "", &message) };
+            }
             let message = match nearest(&self.name, &allowed) {
                 Some(near) => format!("unknown key; did you mean `{near}`? allowed: {}", allowed.join(", ")),
                 None => format!("unknown key; allowed: {}", allowed.join(", ")),
@@ -78,6 +82,29 @@ impl Entry {
         let value = if value.contains('\n') || value.len() > 80 { "" } else { value };
         Violation { span: self.value_span.clone(), ..blank(&self.key, value, message) }
     }
+}
+
+/// Names that keys had, or have elsewhere, and what they are called here.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("bind", "listen"),
+    ("address", "listen"),
+    ("max_body", "body_limit"),
+    ("shutdown_timeout", "drain"),
+    ("address", "url"),
+    ("timeout", "response_timeout"),
+    ("min_limit", "min"),
+    ("min_concurrency", "min"),
+    ("max_limit", "max"),
+    ("max_concurrency", "max"),
+    ("max_in_flight", "max"),
+    ("initial_limit", "initial"),
+    ("algorithm", "law"),
+    ("target_latency", "latency_target"),
+    ("path", "prefix"),
+];
+
+fn called_now(name: &str, allowed: &[&str]) -> Option<&'static str> {
+    OTHER_NAMES.iter().find(|(other, now)| *other == name && allowed.contains(now)).map(|(_, now)| *now)
 }
 
 /// Takes out the innermost entry whose key or value holds `span`.
@@ -173,6 +200,14 @@ mod tests {
         }
         assert_eq!(found.len(), 5, "{found:?}");
         assert!(found.iter().any(|v| v.message.contains("did you mean `listen`")), "{found:?}");
+    }
+
+    #[test]
+    fn a_key_by_another_name_is_told_its_name_here() {
+        let (_, found) = read("[limiters.a]\nmax_concurrency = 3\n[server]\naddress = \"x\"\n");
+        let said: Vec<_> = found.iter().map(|v| (v.key.as_str(), v.message.as_str())).collect();
+        assert!(said.contains(&("limiters.a.max_concurrency", "is called `max`")), "{said:?}");
+        assert!(said.contains(&("server.address", "is called `listen`")), "{said:?}");
     }
 
     #[test]

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use toml::Spanned;
-
 use super::check::Check;
 use super::file::{RouteSection, Text};
+use super::placed::Spanned;
 use super::read::nearest;
 
 /// One rule. The longest prefix that fits wins; of equal ones the first in the file.

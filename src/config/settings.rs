@@ -1,4 +1,5 @@
-//! Every key of a config with its effective value, as text. Pure. Keys that hold nothing are left out.
+//! Every key of a config with its effective value, as text. Pure. Keys that hold nothing are left out,
+//! and so is the section `change`, which tells how to apply the others.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use super::value::{show_duration, show_size};
 use super::{
-    AdminConfig, Config, Forwarded, HostHeader, LawConfig, LimiterConfig, PermitEnd, RouteConfig, ServerConfig,
-    UpstreamConfig,
+    AdminConfig, AuditConfig, Config, Forwarded, HostHeader, LawConfig, LimiterConfig, OnFailure, PermitEnd,
+    RouteConfig, ServerConfig, UpstreamConfig,
 };
 
 /// Whether a key's values are never shown.
@@ -24,6 +25,7 @@ pub(super) fn settings(config: &Config) -> BTreeMap<String, String> {
     let mut all = Settings::default();
     all.server(config.server());
     all.admin(config.admin());
+    all.audit(config.audit());
     all.list("exempt", config.exempt());
     for (name, upstream) in config.upstreams() {
         all.upstream(name, upstream);
@@ -85,6 +87,18 @@ impl Settings {
             self.put("admin.listen", listen);
         }
         self.path("admin.token_file", admin.token_file());
+    }
+
+    fn audit(&mut self, audit: &AuditConfig) {
+        self.path("audit.dir", audit.dir());
+        let on_failure = match audit.on_failure() {
+            OnFailure::Refuse => "refuse",
+            OnFailure::Apply => "apply",
+        };
+        self.put("audit.on_failure", on_failure);
+        self.put("audit.max_size", show_size(audit.max_size()));
+        self.put("audit.keep_files", audit.keep_files());
+        self.put("audit.keep_versions", audit.keep_versions());
     }
 
     fn upstream(&mut self, name: &str, upstream: &UpstreamConfig) {

@@ -4,10 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use toml::Spanned;
-
 use super::check::Check;
 use super::file::UpstreamSection;
+use super::placed::Spanned;
 
 /// One service behind the gateway.
 #[derive(Clone, Debug, PartialEq)]
