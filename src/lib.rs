@@ -23,6 +23,8 @@ pub mod audit;
 pub mod classify;
 #[cfg(feature = "config")]
 pub mod config;
+#[cfg(feature = "guard")]
+pub mod guard;
 #[cfg(feature = "sim")]
 pub mod sim;
 #[cfg(feature = "tower")]

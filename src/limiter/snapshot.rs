@@ -98,6 +98,8 @@ pub struct Snapshot {
     pub hold: Durations,
     /// Samples that were dropped because they came faster than windows could take them.
     pub samples_dropped: u64,
+    /// One request in so many is timed just now, and stands for as many in `latency` and `hold`.
+    pub timed_one_in: u64,
 }
 
 impl Snapshot {
@@ -137,6 +139,7 @@ impl Snapshot {
             latency: core.recorder.latency.read(),
             hold: core.recorder.hold.read(),
             samples_dropped: core.recorder.dropped() + control.sampler().lost(),
+            timed_one_in: core.recorder.one_in(),
         }
     }
 
