@@ -18,6 +18,8 @@ pub mod window;
 
 pub mod limiter;
 
+pub mod alerts;
+
 #[cfg(feature = "audit")]
 pub mod audit;
 pub mod classify;

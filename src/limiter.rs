@@ -19,7 +19,7 @@ mod gate;
 mod permit;
 mod recorder;
 mod snapshot;
-mod thread;
+pub(crate) mod thread;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,6 +7,13 @@ use std::path::{Path, PathBuf};
 const PURE: &[&str] = &[
     "admission",
     "alerts/aggregate",
+    "alerts/condition",
+    "alerts/distinct",
+    "alerts/notice",
+    "alerts/outbox",
+    "alerts/retry",
+    "alerts/sketch",
+    "alerts/standing",
     "audit/chain",
     "audit/time",
     "bounds",

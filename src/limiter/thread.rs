@@ -1,4 +1,4 @@
-//! What a limiter needs to know of the thread it runs on: a counter slot and dice.
+//! What whoever counts needs to know of the thread it runs on: a counter slot and dice.
 //!
 //! A thread with a slot of its own is the only writer of the counters there, so it counts by a load
 //! and a store, several times cheaper than an atomic add. Slots are handed out process-wide and come
@@ -8,9 +8,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The slot of all threads that have none of their own.
-pub(super) const SHARED: usize = 0;
+pub(crate) const SHARED: usize = 0;
 /// How many slots there are, the shared one included.
-pub(super) const SLOTS: usize = 64;
+pub(crate) const SLOTS: usize = 64;
 
 /// One bit a slot; the shared one is never free.
 static TAKEN: AtomicU64 = AtomicU64::new(1);
@@ -53,7 +53,7 @@ impl Drop for Owned {
 
 /// This thread's slot, below [`SLOTS`].
 #[inline]
-pub(super) fn slot() -> usize {
+pub(crate) fn slot() -> usize {
     THREAD.with(|(slot, _)| if slot.get() == UNKNOWN { claim(slot) } else { slot.get() })
 }
 
@@ -66,7 +66,7 @@ fn claim(slot: &Cell<usize>) -> usize {
 /// The next roll of this thread's dice: xorshift32 (Marsaglia, 2003). Dice rather than a counter, so
 /// that limiters which one thread uses in turn are all timed.
 #[inline]
-pub(super) fn roll() -> u32 {
+pub(crate) fn roll() -> u32 {
     THREAD.with(|(_, dice)| {
         let mut x = dice.get();
         if x == 0 {
