@@ -71,8 +71,7 @@ fn draw_into(
     let end = scenario.seconds();
     let curve = |value: &dyn Fn(&Slice, f64) -> f64| curve(measure, value);
     let oracle_limit = steps(measure, |phase, _| f64::from(limits.0[phase]));
-    let oracle_good =
-        steps(measure, |phase, slice| f64::from(reached.phases[phase].good[slice]) / measure.phases[phase].slice_s);
+    let oracle_good = steps(measure, |phase, slice| f64::from(good[phase][slice]) / measure.phases[phase].slice_s);
     panel(
         &areas[0],
         "in flight",

@@ -6,13 +6,14 @@
 
 mod arrivals;
 mod clients;
+mod phases;
 
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::gate::{Admitted, Entry, Gate};
 use super::measure::Measure;
 use super::rng::Rng;
-use super::scenario::{Abandoned, Demand, Scenario};
+use super::scenario::{Demand, Scenario};
 use super::station::{Job, Station};
 use crate::admission::Ticket;
 use crate::bounds::Bounds;
@@ -163,64 +164,6 @@ impl<'a> Engine<'a> {
             return self.edge();
         }
         true
-    }
-
-    /// A slice, a phase or a stop begins or ends.
-    fn edge(&mut self) -> bool {
-        let (stop_at, stops) = self.next_stop;
-        if self.now >= stop_at {
-            self.stop(stops);
-        }
-        if self.now >= self.slice_end {
-            self.end_slice();
-        }
-        if self.now >= self.phase_end {
-            if self.phase + 1 == self.scenario.phases.len() {
-                return false;
-            }
-            self.begin_phase(self.phase + 1);
-        }
-        true
-    }
-
-    fn end_slice(&mut self) {
-        let limit = self.gates.iter().map(Gate::limit).sum();
-        let in_flight = self.gates.iter().map(Gate::in_flight).sum();
-        let slice_s = self.measure.phases[self.phase].slice_s;
-        let ended = self.slice_end - 0.5 * slice_s;
-        let slice = self.measure.slice(self.phase, ended);
-        slice.limit = limit;
-        slice.in_flight = in_flight;
-        self.slice_end += slice_s;
-        if self.slice_end > self.phase_end - 1e-6 * slice_s {
-            self.slice_end = self.phase_end;
-        }
-    }
-
-    fn begin_phase(&mut self, phase: usize) {
-        let spec = &self.scenario.phases[phase];
-        self.phase = phase;
-        self.phase_start = self.now;
-        self.phase_end = self.now + spec.seconds;
-        self.slice_end = self.now + self.measure.phases[phase].slice_s;
-        self.measure.phases[phase].start = self.now;
-        self.station.set_stopped(self.now, false);
-        self.station.set_phase(self.now, spec);
-        self.next_stop = (self.now + spec.stop.map_or(f64::INFINITY, |stop| stop.every_s), true);
-        if self.scenario.clients.closed.is_none() {
-            self.arrivals.begin_phase(self.now, spec, self.scenario.trace.as_ref());
-        }
-        if let Policy::Static(limits) = self.policy {
-            self.gates[0].set_limit(limits[phase]);
-            self.admit_waiting(0);
-        }
-    }
-
-    fn stop(&mut self, stops: bool) {
-        let Some(stop) = self.scenario.phases[self.phase].stop else { return };
-        self.station.set_stopped(self.now, stops);
-        let next = if stops { stop.for_s } else { stop.every_s - stop.for_s };
-        self.next_stop = (self.now + next, !stops);
     }
 
     fn nanos(&self) -> Nanos {
@@ -417,46 +360,5 @@ fn gates(scenario: &Scenario, policy: &Policy<'_>, seed: u64) -> Vec<Gate> {
             };
             (0..spec.count).map(make).collect()
         }
-    }
-}
-
-impl Engine<'_> {
-    /// The client gives up on what it waits for.
-    fn time_out(&mut self) {
-        let Some((_, job)) = self.timeouts.pop_front() else { return };
-        let at = job.slot;
-        self.measure.latencies.add(self.scenario.timeout());
-        self.measure.slice(self.phase, self.now).timed_out += 1;
-        self.leave(at, Outcome::Overloaded);
-    }
-
-    /// A try ends before its answer: the client is gone, its permit is given back.
-    fn leave(&mut self, at: u32, outcome: Outcome) {
-        let slot = self.slots[at as usize];
-        let gate = slot.gate as usize;
-        let now = self.nanos();
-        match slot.state {
-            State::Waiting(ticket) => self.gates[gate].forget(ticket),
-            State::Served | State::Answering => self.gates[gate].finish(now, slot.admitted, outcome),
-            State::Free | State::Pausing | State::Abandoned => return,
-        }
-        let goes_on = slot.state == State::Served && self.scenario.abandoned == Abandoned::GoesOn;
-        if slot.state == State::Served && !goes_on {
-            self.station.cancel(self.now, self.job(at));
-        }
-        let client = if goes_on {
-            self.slots[at as usize].state = State::Abandoned;
-            self.take_slot(Slot { turn: 0, state: State::Pausing, ..slot })
-        } else {
-            at
-        };
-        if outcome == Outcome::Cancelled {
-            self.free_slot(client);
-            self.think();
-        } else {
-            self.failed(client);
-        }
-        self.admit_waiting(gate);
-        self.tick(gate);
     }
 }

@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::{Engine, State};
+use super::{Engine, Slot, State};
 use crate::outcome::Outcome;
+use crate::sim::scenario::Abandoned;
 use crate::sim::station::Job;
 
 /// Something that is due at a time of its own.
@@ -117,5 +118,44 @@ impl Engine<'_> {
             Due::Ask => self.first_try(None),
             Due::Answer(..) | Due::Cancel(_) => {}
         }
+    }
+
+    /// The client gives up on what it waits for.
+    pub(super) fn time_out(&mut self) {
+        let Some((_, job)) = self.timeouts.pop_front() else { return };
+        let at = job.slot;
+        self.measure.latencies.add(self.scenario.timeout());
+        self.measure.slice(self.phase, self.now).timed_out += 1;
+        self.leave(at, Outcome::Overloaded);
+    }
+
+    /// A try ends before its answer: the client is gone, its permit is given back.
+    fn leave(&mut self, at: u32, outcome: Outcome) {
+        let slot = self.slots[at as usize];
+        let gate = slot.gate as usize;
+        let now = self.nanos();
+        match slot.state {
+            State::Waiting(ticket) => self.gates[gate].forget(ticket),
+            State::Served | State::Answering => self.gates[gate].finish(now, slot.admitted, outcome),
+            State::Free | State::Pausing | State::Abandoned => return,
+        }
+        let goes_on = slot.state == State::Served && self.scenario.abandoned == Abandoned::GoesOn;
+        if slot.state == State::Served && !goes_on {
+            self.station.cancel(self.now, self.job(at));
+        }
+        let client = if goes_on {
+            self.slots[at as usize].state = State::Abandoned;
+            self.take_slot(Slot { turn: 0, state: State::Pausing, ..slot })
+        } else {
+            at
+        };
+        if outcome == Outcome::Cancelled {
+            self.free_slot(client);
+            self.think();
+        } else {
+            self.failed(client);
+        }
+        self.admit_waiting(gate);
+        self.tick(gate);
     }
 }

@@ -16,8 +16,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use congestion_limiter::limiter::{DefaultLimiter, Limiter as _};
 use criterion::Criterion;
+use http::{Request, Response};
+use http_body_util::Empty;
+use tidegate::tower::LimitLayer;
 use tidegate::{Limiter, Outcome};
 use tokio::sync::Semaphore;
 use tower::{Layer, Service};
@@ -31,6 +35,7 @@ fn main() {
     let table = rounds::Table::default();
     plain(&mut criterion, &table);
     layers(&mut criterion, &table);
+    http_layer(&mut criterion, &table);
     criterion.final_summary();
     table.print();
 }
@@ -81,6 +86,27 @@ fn layers(c: &mut Criterion, table: &rounds::Table) {
         .expect("valid bounds");
     let resilience = tower_resilience_adaptive::AdaptiveLimiterLayer::new(aimd).layer(AtOnce);
     table.measure(c, "tower_resilience_adaptive_aimd", || call_again_and_again(resilience.clone()));
+}
+
+/// Our own layer speaks HTTP, so it is measured against a bare service that does.
+fn http_layer(c: &mut Criterion, table: &rounds::Table) {
+    let bare = tower::service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))));
+    table.measure(c, "http_bare_service", || answer_again_and_again(bare));
+    let limiter = Limiter::builder("layer").bounds(16, ROOM as u32).build().expect("valid bounds");
+    let limited = LimitLayer::new(limiter).layer(bare);
+    table.measure(c, "http_tidegate_layer", || answer_again_and_again(limited.clone()));
+}
+
+fn answer_again_and_again<S, B>(mut service: S) -> impl FnMut()
+where
+    S: Service<Request<()>, Response = Response<B>, Error = Infallible>,
+{
+    move || {
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(matches!(service.poll_ready(&mut cx), Poll::Ready(Ok(()))), "there is room");
+        let response = at_once(service.call(black_box(Request::new(()))));
+        assert!(black_box(response).is_ok_and(|response| response.status() == 200), "nobody is refused");
+    }
 }
 
 #[derive(Clone)]
