@@ -29,6 +29,8 @@ pub struct Contender<'a> {
 pub struct Row {
     /// Position of its scenario.
     pub scenario: usize,
+    /// The set of its scenario.
+    pub set: String,
     /// Name of the scenario; with `@initial` when it is run from several initial limits.
     pub name: String,
     /// The law.
@@ -124,7 +126,8 @@ impl Comparison<'_> {
                 let policy = Policy::Law { law: contender.law, initial: &initial };
                 let measure = run(scenario, &policy, seed).measure;
                 let score = Score::of(scenario, &measure, &reached);
-                rows.push(Row { scenario: at, name: name.clone(), law: contender.name.to_owned(), seed, score });
+                let (set, law) = (scenario.set.clone(), contender.name.to_owned());
+                rows.push(Row { scenario: at, set, name: name.clone(), law, seed, score });
             }
         }
         rows
@@ -177,4 +180,44 @@ fn parallel<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T + S
     });
     made.sort_by_key(|(at, _)| *at);
     made.into_iter().map(|(_, value)| value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::law::{Aimd, Fixed};
+    use crate::sim::scenario::{Demand, Downstream, PhaseSpec};
+
+    fn small(name: &str, rate: f64) -> Scenario {
+        let mut made = Scenario::bare(name, 0.05, Demand::Exponential, Downstream::Fifo { backlog: None });
+        made.phases = vec![PhaseSpec { seconds: 4.0, rate: Some(rate), workers: Some(4.0), ..PhaseSpec::default() }];
+        made.limiter.initial = vec![4.0, 30.0];
+        made
+    }
+
+    #[test]
+    fn threads_and_cache_change_nothing_and_rows_stand_in_order() {
+        let scenarios = [small("calm", 30.0), small("overload", 200.0)];
+        let (fixed, aimd) = (|| Box::new(Fixed) as Box<dyn Law>, || Box::new(Aimd::default()) as Box<dyn Law>);
+        let laws = [Contender { name: "fixed", law: &fixed }, Contender { name: "aimd", law: &aimd }];
+        let dir = std::env::temp_dir().join(format!("tidegate-oracle-{}", std::process::id()));
+        let run = |threads, cache: Option<&Path>| {
+            let cache = cache.map(Path::to_owned);
+            let (scenarios, laws) = (&scenarios[..], &laws[..]);
+            Comparison { scenarios, laws, seeds: &[1, 2], cache, threads, progress: &|_, _| {} }.run()
+        };
+        let plain = run(1, None);
+        assert_eq!(plain, run(3, Some(&dir)), "made");
+        assert_eq!(plain, run(2, Some(&dir)), "read");
+        std::fs::remove_dir_all(&dir).expect("it was made");
+        let names: Vec<_> = plain.iter().map(|r| (r.name.as_str(), r.law.as_str(), r.seed)).take(5).collect();
+        let want = [
+            ("calm@4", "fixed", 1),
+            ("calm@4", "aimd", 1),
+            ("calm@30", "fixed", 1),
+            ("calm@30", "aimd", 1),
+            ("calm@4", "fixed", 2),
+        ];
+        assert_eq!(names, want);
+    }
 }

@@ -92,6 +92,7 @@ fn start(rng: &mut Rng, name: &str, index: u64, service_s: f64, workers: f64) ->
         }
     };
     let mut scenario = Scenario::bare(&format!("{name}_{index}"), service_s, demand, downstream);
+    scenario.set = format!("random {name}");
     let soft = matches!(downstream, Downstream::Batch { .. } | Downstream::Usl { .. });
     if soft {
         scenario = scenario.within(Some(5.0 * service_s), None);

@@ -20,6 +20,10 @@ pub struct Scenario {
     /// Its name in tables; the file's name without its ending when it is read from a file.
     #[serde(default)]
     pub name: String,
+    /// The set it belongs to: the directory of its file, or the kind of a random one. Laws are
+    /// compared set by set.
+    #[serde(skip)]
+    pub set: String,
     /// What it shows, in words.
     #[serde(default)]
     pub about: String,
@@ -122,6 +126,7 @@ impl Scenario {
     pub fn bare(name: &str, service_s: f64, demand: Demand, downstream: Downstream) -> Self {
         Self {
             name: name.to_owned(),
+            set: String::new(),
             about: String::new(),
             service_s,
             slo_s: None,
@@ -156,6 +161,7 @@ impl Scenario {
     pub fn fingerprint(&self) -> String {
         let mut inputs = self.clone();
         inputs.name.clear();
+        inputs.set.clear();
         inputs.about.clear();
         inputs.accept.clear();
         inputs.limiter.initial.clear();

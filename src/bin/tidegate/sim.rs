@@ -125,7 +125,10 @@ fn scenarios(args: &SimArgs) -> anyhow::Result<Vec<Scenario>> {
     for file in &files {
         let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        scenarios.push(Scenario::parse(&name, &text).with_context(|| file.display().to_string())?);
+        let mut scenario = Scenario::parse(&name, &text).with_context(|| file.display().to_string())?;
+        let set = file.parent().and_then(Path::file_name);
+        scenario.set = set.unwrap_or_default().to_string_lossy().into_owned();
+        scenarios.push(scenario);
     }
     for spec in &args.random {
         let parts: Vec<&str> = spec.split(':').collect();
