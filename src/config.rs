@@ -29,6 +29,8 @@ mod settings;
 mod upstream;
 mod value;
 mod violation;
+#[cfg(feature = "watch")]
+pub mod watch;
 
 pub use audit::{AuditConfig, OnFailure};
 pub use change::{ChangeConfig, MaxRise};

@@ -32,6 +32,9 @@ pub mod sim;
 #[cfg(feature = "tower")]
 pub mod tower;
 
+#[cfg(feature = "metrics")]
+pub mod metrics;
+
 mod clock;
 pub mod histogram;
 mod sync;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::admission::Mode;
 use crate::bounds::{Bounds, MAX_LIMIT};
-use crate::law::{Aimd, Fixed, Law};
+use crate::law::{self, Aimd, Fixed, Gradient, Knee, Law, Vegas};
 
 use super::check::Check;
 use super::file::LimiterSection;
@@ -26,6 +26,11 @@ pub struct LimiterConfig {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum LawConfig {
+    /// Finds the knee of the latency curve.
+    Knee {
+        /// Latency to stay below, when there is one.
+        latency_target: Option<Duration>,
+    },
     /// Additive increase, multiplicative decrease.
     Aimd {
         /// What a decrease multiplies the limit by.
@@ -33,6 +38,10 @@ pub enum LawConfig {
         /// Served requests that take longer count as overload.
         latency_target: Option<Duration>,
     },
+    /// Netflix's Gradient2.
+    Gradient,
+    /// TCP Vegas.
+    Vegas,
     /// The limit stays where it is.
     Fixed,
 }
@@ -105,7 +114,7 @@ impl LimiterConfig {
         self.initial
     }
 
-    /// The law.
+    /// The law. Default: the library's.
     pub fn law(&self) -> LawConfig {
         self.law
     }
@@ -145,7 +154,7 @@ impl QueueConfig {
 
 impl LawConfig {
     fn check(key: &impl Fn(&str) -> String, raw: &LimiterSection, check: &mut Check) -> Self {
-        let target = raw.latency_target.as_ref().map(|_| {
+        let latency_target = raw.latency_target.as_ref().map(|_| {
             let (least, most) = (Duration::from_millis(1), Duration::from_secs(3600));
             check.duration(&key("latency_target"), &raw.latency_target, most, least..=most)
         });
@@ -153,10 +162,22 @@ impl LawConfig {
         if let Some(backoff) = backoff.filter(|b| !(0.1..=0.99).contains(b.get_ref())) {
             check.wrong(&key("aimd.backoff"), backoff, "must be within 0.1 and 0.99");
         }
-        let aimd = Self::Aimd { backoff: backoff.map_or(0.9, |b| *b.get_ref()), latency_target: target };
-        let law = check.word(&key("law"), &raw.law, &[("aimd", aimd), ("fixed", Self::Fixed)]);
-        if let (Self::Fixed, Some(settings)) = (law, &raw.aimd) {
-            check.wrong_at(&key("aimd"), settings.span(), "settings for aimd, but the law is fixed");
+        let mut words = [
+            ("knee", Self::Knee { latency_target }),
+            ("aimd", Self::Aimd { backoff: backoff.map_or(0.9, |b| *b.get_ref()), latency_target }),
+            ("gradient", Self::Gradient),
+            ("vegas", Self::Vegas),
+            ("fixed", Self::Fixed),
+        ];
+        let usual = law::default_law().name();
+        words.sort_by_key(|(word, _)| *word != usual);
+        let law = check.word(&key("law"), &raw.law, &words);
+        if let Some(settings) = raw.aimd.as_ref().filter(|_| !matches!(law, Self::Aimd { .. })) {
+            check.wrong_at(&key("aimd"), settings.span(), "settings for the law aimd, but another law is chosen");
+        }
+        let uses_target = matches!(law, Self::Knee { .. } | Self::Aimd { .. });
+        if let Some(target) = raw.latency_target.as_ref().filter(|_| !uses_target) {
+            check.wrong_text(&key("latency_target"), target, "only the laws knee and aimd take one");
         }
         law
     }
@@ -164,11 +185,23 @@ impl LawConfig {
     /// A law that has learned nothing yet.
     pub fn build(self) -> Box<dyn Law> {
         match self {
-            Self::Fixed => Box::new(Fixed),
+            Self::Knee { latency_target } => {
+                let law = Knee::default();
+                Box::new(match latency_target {
+                    Some(target) => law.latency_target(target),
+                    None => law,
+                })
+            }
             Self::Aimd { backoff, latency_target } => {
                 let law = Aimd::default().backoff(backoff);
-                Box::new(latency_target.map_or(law, |target| law.latency_target(target)))
+                Box::new(match latency_target {
+                    Some(target) => law.latency_target(target),
+                    None => law,
+                })
             }
+            Self::Gradient => Box::new(Gradient::default()),
+            Self::Vegas => Box::new(Vegas::default()),
+            Self::Fixed => Box::new(Fixed),
         }
     }
 }

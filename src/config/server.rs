@@ -12,7 +12,7 @@ use super::file::{AdminSection, ServerSection, Text, TlsSection};
 pub struct ServerConfig {
     listen: SocketAddr,
     threads: usize,
-    max_connections: usize,
+    max_connections: u32,
     header_timeout: Duration,
     idle_timeout: Duration,
     body_limit: Option<u64>,
@@ -47,8 +47,7 @@ impl ServerConfig {
         Self {
             listen: listen(check, "server.listen", &raw.listen, SocketAddr::from(([127, 0, 0, 1], 8080))),
             threads: check.whole("server.threads", &raw.threads, 0, 1..=256) as usize,
-            max_connections: check.whole("server.max_connections", &raw.max_connections, 10_000, 1..=1_000_000)
-                as usize,
+            max_connections: check.whole("server.max_connections", &raw.max_connections, 10_000, 1..=1_000_000),
             header_timeout: check.duration(
                 "server.header_timeout",
                 &raw.header_timeout,
@@ -83,7 +82,7 @@ impl ServerConfig {
     }
 
     /// Connections held at a time; further ones wait in the kernel's queue. Default 10,000.
-    pub fn max_connections(&self) -> usize {
+    pub fn max_connections(&self) -> u32 {
         self.max_connections
     }
 

@@ -1,0 +1,206 @@
+//! Every metric's name, unit and help, and how a limiter's numbers become metrics.
+//!
+//! Nothing here runs per request. A limiter counts for itself; at a scrape its [`Snapshot`] is
+//! written through the `metrics` facade, counters as absolute values. Durations are exported as
+//! ready-made buckets, since the facade's own histograms want each sample.
+
+use std::time::Duration;
+
+use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
+
+use crate::histogram::Durations;
+use crate::law::Reason;
+use crate::limiter::{Fallback, Snapshot};
+use crate::outcome::Outcome;
+use crate::rejection::RejectReason;
+
+/// Units in flight.
+pub const IN_FLIGHT: &str = "tidegate_inflight";
+/// The limit in force.
+pub const LIMIT: &str = "tidegate_limit";
+/// The smallest limit allowed.
+pub const LIMIT_MIN: &str = "tidegate_limit_min";
+/// The largest limit allowed.
+pub const LIMIT_MAX: &str = "tidegate_limit_max";
+/// Requests that wait.
+pub const QUEUED: &str = "tidegate_queued";
+/// Requests refused, by `reason`.
+pub const REJECTIONS: &str = "tidegate_rejections_total";
+/// 1 while a safe substitute is in use, by `kind`.
+pub const FALLBACK: &str = "tidegate_fallback_active";
+/// Requests that finished, by `outcome`.
+pub const FINISHED: &str = "tidegate_finished_total";
+/// Requests that were admitted after a wait.
+pub const WAITED: &str = "tidegate_waited_total";
+/// Requests that shadow mode admitted past the limit.
+pub const WOULD_REJECT: &str = "tidegate_would_reject_total";
+/// Decisions of the law, by `reason`.
+pub const DECISIONS: &str = "tidegate_decisions_total";
+/// 1 for the mode in force, by `mode`.
+pub const MODE: &str = "tidegate_mode";
+/// Latency as the law sees it.
+pub const TYPICAL_LATENCY: &str = "tidegate_typical_latency_seconds";
+/// Requests finished a second, as the law sees it.
+pub const DRAIN_RATE: &str = "tidegate_drain_rate";
+/// Mean age of the timed requests that have not finished.
+pub const UNFINISHED_AGE: &str = "tidegate_unfinished_age_seconds";
+/// Latency without queueing, as far as the law has learned it.
+pub const UNLOADED_LATENCY: &str = "tidegate_unloaded_latency_seconds";
+/// In-flight level from which latency rises, as far as the law has learned it.
+pub const KNEE: &str = "tidegate_knee";
+/// The limit that the shadow law would put in force.
+pub const SHADOW_LIMIT: &str = "tidegate_shadow_limit";
+/// Requests that the shadow law would have turned away.
+pub const SHADOW_WOULD_REJECT: &str = "tidegate_shadow_would_reject_total";
+/// Samples that were dropped because they came too fast.
+pub const SAMPLES_DROPPED: &str = "tidegate_samples_dropped_total";
+/// Latency; as `_bucket`, `_sum` and `_count`.
+pub const LATENCY: [&str; 3] =
+    ["tidegate_latency_seconds_bucket", "tidegate_latency_seconds_sum", "tidegate_latency_seconds_count"];
+/// Times that permits were held; as `_bucket`, `_sum` and `_count`.
+pub const HOLD: [&str; 3] =
+    ["tidegate_hold_seconds_bucket", "tidegate_hold_seconds_sum", "tidegate_hold_seconds_count"];
+/// 1 when the config file is the config in force, 0 when it could not be applied.
+pub const CONFIG_OK: &str = "tidegate_config_ok";
+/// How often a config was applied, the first included.
+pub const CONFIG_VERSION: &str = "tidegate_config_version";
+/// How long the config has been in force.
+pub const CONFIG_AGE: &str = "tidegate_config_age_seconds";
+/// Configs that were refused.
+pub const CONFIG_REFUSED: &str = "tidegate_config_refused_total";
+/// 1 when the config file can only be looked at, because watching it does not work.
+pub const CONFIG_BLIND: &str = "tidegate_config_polling";
+/// Client connections that are open.
+pub const CONNECTIONS: &str = "tidegate_connections";
+
+/// Tells the recorder what each metric means.
+pub fn describe() {
+    describe_limiter();
+    describe_gauge!(CONFIG_OK, "1 when the config file is in force, 0 when it could not be applied");
+    describe_gauge!(CONFIG_VERSION, "How often a config was applied, the first included");
+    describe_gauge!(CONFIG_AGE, Unit::Seconds, "How long the config has been in force");
+    describe_counter!(CONFIG_REFUSED, "Configs that were refused");
+    describe_gauge!(CONFIG_BLIND, "1 when the config file is only polled, because watching it does not work");
+    describe_gauge!(CONNECTIONS, "Client connections that are open");
+}
+
+fn describe_limiter() {
+    describe_gauge!(IN_FLIGHT, "Units in flight");
+    describe_gauge!(LIMIT, "The limit in force");
+    describe_gauge!(LIMIT_MIN, "The smallest limit allowed");
+    describe_gauge!(LIMIT_MAX, "The largest limit allowed");
+    describe_gauge!(QUEUED, "Requests that wait for a place");
+    describe_counter!(REJECTIONS, "Requests refused, by reason");
+    describe_gauge!(FALLBACK, "1 while a safe substitute is in use, by kind");
+    describe_counter!(FINISHED, "Requests that finished, by outcome");
+    describe_counter!(WAITED, "Requests that were admitted after a wait");
+    describe_counter!(WOULD_REJECT, "Requests that shadow mode admitted past the limit");
+    describe_counter!(DECISIONS, "Decisions of the law, by reason");
+    describe_gauge!(MODE, "1 for the mode in force");
+    describe_gauge!(TYPICAL_LATENCY, Unit::Seconds, "Latency as the law sees it");
+    describe_gauge!(DRAIN_RATE, "Requests finished a second, as the law sees it");
+    describe_gauge!(UNFINISHED_AGE, Unit::Seconds, "Mean age of the timed requests that have not finished");
+    describe_gauge!(UNLOADED_LATENCY, Unit::Seconds, "Latency without queueing, as far as learned");
+    describe_gauge!(KNEE, "In-flight level from which latency rises, as far as learned");
+    describe_gauge!(SHADOW_LIMIT, "The limit that the shadow law would put in force");
+    describe_counter!(SHADOW_WOULD_REJECT, "Requests that the shadow law would have turned away, an estimate");
+    describe_counter!(SAMPLES_DROPPED, "Samples that were dropped because they came too fast");
+    for ([bucket, sum, count], what) in [(LATENCY, "Latency to the response head"), (HOLD, "Time that places are held")]
+    {
+        describe_counter!(bucket, format!("{what}, cumulative by upper end in seconds"));
+        describe_gauge!(sum, Unit::Seconds, format!("{what}, summed up"));
+        describe_counter!(count, format!("{what}, how many"));
+    }
+}
+
+/// Writes a limiter's numbers. To be called at a scrape.
+pub fn record(now: &Snapshot) {
+    let limiter = now.name.to_string();
+    let set = |name: &'static str, value: f64| gauge!(name, "limiter" => limiter.clone()).set(value);
+    let count = |name: &'static str, value: u64| counter!(name, "limiter" => limiter.clone()).absolute(value);
+    set(IN_FLIGHT, f64::from(now.in_flight));
+    set(LIMIT, f64::from(now.limit));
+    set(LIMIT_MIN, f64::from(now.bounds.min()));
+    set(LIMIT_MAX, f64::from(now.bounds.max()));
+    set(QUEUED, f64::from(now.queued));
+    set(TYPICAL_LATENCY, now.typical_latency.as_secs_f64());
+    set(DRAIN_RATE, now.drain_rate);
+    set(UNFINISHED_AGE, now.unfinished.1.as_secs_f64());
+    count(WAITED, now.waited);
+    count(WOULD_REJECT, now.would_reject);
+    count(SAMPLES_DROPPED, now.samples_dropped);
+    gauge!(MODE, "limiter" => limiter.clone(), "mode" => now.mode.as_str()).set(1.0);
+    for reason in RejectReason::ALL {
+        let labels = [("limiter", limiter.clone()), ("reason", reason.as_str().to_owned())];
+        counter!(REJECTIONS, &labels).absolute(now.rejected(reason));
+    }
+    for outcome in Outcome::ALL {
+        let labels = [("limiter", limiter.clone()), ("outcome", outcome.as_str().to_owned())];
+        counter!(FINISHED, &labels).absolute(now.finished.of(outcome));
+    }
+    for reason in Reason::ALL {
+        let labels = [("limiter", limiter.clone()), ("reason", reason.as_str().to_owned())];
+        counter!(DECISIONS, &labels).absolute(now.decisions(reason));
+    }
+    for kind in Fallback::ALL {
+        let active = f64::from(u8::from(now.fallback == Some(kind)));
+        gauge!(FALLBACK, "limiter" => limiter.clone(), "kind" => kind.as_str()).set(active);
+    }
+    if let Some(latency) = now.learned.unloaded_latency_s {
+        set(UNLOADED_LATENCY, latency);
+    }
+    if let Some(knee) = now.learned.knee {
+        set(KNEE, knee);
+    }
+    if let Some(shadow) = &now.shadow {
+        set(SHADOW_LIMIT, f64::from(shadow.limit));
+        count(SHADOW_WOULD_REJECT, shadow.would_reject);
+    }
+    record_durations(LATENCY, &limiter, &now.latency);
+    record_durations(HOLD, &limiter, &now.hold);
+}
+
+/// Whole octaves are enough for a dashboard: every second bucket, cumulative.
+fn record_durations([bucket, sum, count]: [&'static str; 3], limiter: &str, durations: &Durations) {
+    let mut so_far = 0;
+    for (i, (end, n)) in durations.buckets().enumerate() {
+        so_far += n;
+        if i % 2 == 1 {
+            let le = if end.is_infinite() { "+Inf".to_owned() } else { format!("{end:.6}") };
+            counter!(bucket, "limiter" => limiter.to_owned(), "le" => le).absolute(so_far);
+        }
+    }
+    gauge!(sum, "limiter" => limiter.to_owned()).set(durations.sum().as_secs_f64());
+    counter!(count, "limiter" => limiter.to_owned()).absolute(so_far);
+}
+
+/// What is known of the config in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigState {
+    /// Whether the file is what is in force.
+    pub ok: bool,
+    /// How often a config was applied, the first included.
+    pub version: u64,
+    /// How long it has been in force.
+    pub age: Duration,
+    /// How many were refused.
+    pub refused: u64,
+    /// Whether the file is only polled.
+    pub blind: bool,
+}
+
+/// Writes the state of the config. To be called at a scrape.
+pub fn record_config(state: &ConfigState) {
+    let flag = |on: bool| f64::from(u8::from(on));
+    gauge!(CONFIG_OK).set(flag(state.ok));
+    gauge!(FALLBACK, "kind" => "config").set(flag(!state.ok));
+    gauge!(CONFIG_VERSION).set(state.version as f64);
+    gauge!(CONFIG_AGE).set(state.age.as_secs_f64());
+    counter!(CONFIG_REFUSED).absolute(state.refused);
+    gauge!(CONFIG_BLIND).set(flag(state.blind));
+}
+
+/// Writes how many client connections are open. To be called at a scrape.
+pub fn record_connections(open: usize) {
+    gauge!(CONNECTIONS).set(open as f64);
+}
