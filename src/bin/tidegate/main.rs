@@ -1,2 +1,43 @@
-//! The gateway.
-fn main() {}
+//! The `tidegate` binary: the gateway and its tools. It uses the library's public face only.
+
+mod admin;
+mod cli;
+mod client;
+mod demo;
+mod live;
+mod proxy;
+mod reload;
+mod route;
+mod serve;
+mod sim;
+mod upstream;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let subscriber = tracing_subscriber::fmt().with_env_filter(cli.log.as_str()).with_writer(std::io::stderr);
+    subscriber.init();
+    // Whoever uses TLS finds this one; none is chosen by chance.
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        tracing::warn!("another TLS provider was installed first");
+    }
+    let done = match cli.command {
+        Command::Serve(args) => serve::run(args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Sim(args) => sim::run(args),
+        Command::Check(args) => cli::check(&args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(err) => {
+            eprintln!("tidegate: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The command line: what can be asked for, and the answers that need no running gateway.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use tidegate::config::{Config, InvalidConfig, Overrides};
+
+use crate::sim::SimArgs;
+
+/// An adaptive concurrency limiter: gateway and tools.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub(crate) struct Cli {
+    /// What to log: a level, or directives such as `info,tidegate=debug`.
+    #[arg(long, global = true, default_value = "info")]
+    pub(crate) log: String,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the gateway in front of a service.
+    Serve(ServeArgs),
+    /// Watch the limit find a simulated service's capacity, lose it and find it again.
+    Demo(DemoArgs),
+    /// Show in a simulator what a setting will do before it is live.
+    Sim(SimArgs),
+    /// Say what is wrong with a config file; exit 0 when nothing is, 1 otherwise.
+    Check(CheckArgs),
+}
+
+/// Values given here lie over those of the file, also after a reload.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ServeArgs {
+    /// Address to serve on [default: 127.0.0.1:8080].
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// The service behind the gateway, such as http://127.0.0.1:9000.
+    #[arg(long, value_name = "URL")]
+    pub(crate) upstream: Option<String>,
+    /// Address of the admin port: metrics, health, state.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin: Option<String>,
+    /// Config file; changes in it are applied while running.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The smallest limit of the limiter `default`.
+    #[arg(long)]
+    pub(crate) min: Option<u32>,
+    /// The largest limit of the limiter `default`.
+    #[arg(long)]
+    pub(crate) max: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// How long it runs.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(3..=3600))]
+    pub(crate) seconds: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The file to check.
+    file: PathBuf,
+    /// Checked as if `serve` had it too.
+    #[arg(long, value_name = "URL")]
+    upstream: Option<String>,
+}
+
+impl ServeArgs {
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            listen: self.listen.clone(),
+            admin: self.admin.clone(),
+            upstream: self.upstream.clone(),
+            min: self.min,
+            max: self.max,
+        }
+    }
+
+    /// The config to start with, and the text it was read from.
+    pub(crate) fn load(&self) -> anyhow::Result<(Config, Vec<u8>)> {
+        let text = match &self.config {
+            Some(path) => std::fs::read(path).with_context(|| format!("config file {}", path.display()))?,
+            None => Vec::new(),
+        };
+        let name = self.config.as_deref().unwrap_or(Path::new("command line"));
+        let config = parse(name, &text, &self.overrides()).map_err(|err| match err {
+            Unusable::Invalid(invalid) => anyhow::anyhow!("the config is not usable\n{}", invalid.drawn().trim_end()),
+            Unusable::NotText => anyhow::anyhow!("{err}"),
+        })?;
+        Ok((config, text))
+    }
+}
+
+/// Why a config file is not applied.
+#[derive(Debug)]
+pub(crate) enum Unusable {
+    /// It is not UTF-8.
+    NotText,
+    /// Its content is wrong.
+    Invalid(InvalidConfig),
+}
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotText => f.write_str("the config file is not UTF-8 text"),
+            Self::Invalid(invalid) => invalid.fmt(f),
+        }
+    }
+}
+
+/// Reads and checks what a config file holds.
+pub(crate) fn parse(file: &Path, text: &[u8], overrides: &Overrides) -> Result<Config, Unusable> {
+    let text = std::str::from_utf8(text).map_err(|_| Unusable::NotText)?;
+    Config::parse(&file.display().to_string(), text, overrides).map_err(Unusable::Invalid)
+}
+
+/// `tidegate check`.
+pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let text = std::fs::read(&args.file).with_context(|| format!("config file {}", args.file.display()))?;
+    let overrides = Overrides { upstream: args.upstream.clone(), ..Overrides::default() };
+    match parse(&args.file, &text, &overrides) {
+        Ok(config) => {
+            let (limiters, routes) = (config.limiters().len(), config.routes().len());
+            println!("{}: good; {limiters} limiters, {routes} routes", args.file.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(Unusable::Invalid(invalid)) => {
+            print!("{}", invalid.drawn());
+            for line in invalid.lines() {
+                println!("{line}");
+            }
+            Ok(ExitCode::FAILURE)
+        }
+        Err(err) => {
+            println!("{}: {err}", args.file.display());
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}

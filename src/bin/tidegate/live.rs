@@ -1,0 +1,158 @@
+//! What runs now: limiters, upstreams and the table that leads to them; and how a new config is put
+//! in their place.
+//!
+//! Everything that can fail happens before anything changes. Limiters keep what is in flight, what
+//! they learned and who waits; upstreams whose settings are the same keep their connections.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use arc_swap::ArcSwap;
+use tidegate::Limiter;
+use tidegate::config::{Config, LimiterConfig};
+
+use crate::route::{Guard, Table};
+use crate::upstream::Upstream;
+
+/// The running parts.
+pub(crate) struct Live {
+    workers: usize,
+    table: ArcSwap<Table>,
+    parts: Mutex<Parts>,
+}
+
+/// What the table was made from.
+struct Parts {
+    config: Arc<Config>,
+    upstreams: BTreeMap<String, Arc<Upstream>>,
+    limiters: BTreeMap<String, Limiter>,
+}
+
+impl Live {
+    /// Starts everything that `config` names, for so many worker threads.
+    pub(crate) fn start(config: Config, workers: usize) -> anyhow::Result<Self> {
+        let parts = Parts::grown_from(None, config, workers)?;
+        Ok(Self { workers, table: ArcSwap::from_pointee(parts.table()), parts: Mutex::new(parts) })
+    }
+
+    /// Puts `config` in force, in place. With an error, nothing has changed.
+    pub(crate) fn apply(&self, config: Config) -> anyhow::Result<()> {
+        let mut parts = self.parts();
+        let new = Parts::grown_from(Some(&parts), config, self.workers)?;
+        new.settle(&parts);
+        self.table.store(Arc::new(new.table()));
+        for (_, removed) in parts.limiters.iter().filter(|(name, _)| !new.limiters.contains_key(*name)) {
+            // No route leads there any more: who still waits is told so, who is in flight may finish.
+            removed.close();
+        }
+        *parts = new;
+        Ok(())
+    }
+
+    /// Refuses newcomers and those who wait; who is in flight may finish.
+    pub(crate) fn close(&self) {
+        for limiter in self.limiters() {
+            limiter.close();
+        }
+    }
+
+    /// The table in force.
+    pub(crate) fn table(&self) -> &ArcSwap<Table> {
+        &self.table
+    }
+
+    /// The config in force.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        self.parts().config.clone()
+    }
+
+    /// The limiters in force, by name.
+    pub(crate) fn limiters(&self) -> Vec<Limiter> {
+        self.parts().limiters.values().cloned().collect()
+    }
+
+    /// One limiter.
+    pub(crate) fn limiter(&self, name: &str) -> Option<Limiter> {
+        self.parts().limiters.get(name).cloned()
+    }
+
+    /// Closes connections that `worker` no longer uses.
+    pub(crate) fn sweep(&self, worker: usize) {
+        let upstreams: Vec<_> = self.parts().upstreams.values().cloned().collect();
+        for upstream in upstreams {
+            upstream.sweep(worker);
+        }
+    }
+
+    fn parts(&self) -> std::sync::MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Parts {
+    /// The parts for `config`: those of `old` where they can stay, new ones else. Changes nothing.
+    fn grown_from(old: Option<&Parts>, config: Config, workers: usize) -> anyhow::Result<Self> {
+        let mut upstreams = BTreeMap::new();
+        for (name, settings) in config.upstreams() {
+            let kept = old.and_then(|old| old.upstreams.get(name)).filter(|kept| kept.config() == settings);
+            let upstream = match kept {
+                Some(kept) => kept.clone(),
+                None => {
+                    Arc::new(Upstream::new(settings.clone(), workers).with_context(|| format!("upstream \"{name}\""))?)
+                }
+            };
+            upstreams.insert(name.clone(), upstream);
+        }
+        let mut limiters = BTreeMap::new();
+        for (name, settings) in config.limiters() {
+            let limiter = match old.and_then(|old| old.limiters.get(name)) {
+                Some(kept) => kept.clone(),
+                None => build(name, settings).with_context(|| format!("limiter \"{name}\""))?,
+            };
+            limiters.insert(name.clone(), limiter);
+        }
+        Ok(Self { config: Arc::new(config), upstreams, limiters })
+    }
+
+    /// Tells the limiters that stayed what is new for them. Cannot fail.
+    fn settle(&self, old: &Parts) {
+        for (name, limiter) in &self.limiters {
+            let (Some(was), Some(now)) = (old.config.limiters().get(name), self.config.limiters().get(name)) else {
+                continue;
+            };
+            if was.bounds() != now.bounds() {
+                limiter.set_bounds(now.bounds());
+            }
+            if was.mode() != now.mode() {
+                limiter.set_mode(now.mode());
+            }
+            if was.queue() != now.queue() {
+                limiter.set_waiting_room(now.queue().length(), now.queue().wait());
+            }
+            if was.law() != now.law() {
+                limiter.set_law(now.law().build());
+            }
+        }
+    }
+
+    fn table(&self) -> Table {
+        let guard = |name: &str| {
+            let settings = self.config.limiters().get(name)?;
+            Some(Arc::new(Guard::new(self.limiters.get(name)?.clone(), settings)))
+        };
+        Table::new(&self.config, |name| self.upstreams.get(name).cloned(), guard)
+    }
+}
+
+fn build(name: &str, settings: &LimiterConfig) -> anyhow::Result<Limiter> {
+    let bounds = settings.bounds();
+    let limiter = Limiter::builder(name)
+        .bounds(bounds.min(), bounds.max())
+        .initial(settings.initial())
+        .law(settings.law().build())
+        .mode(settings.mode())
+        .waiting_room(settings.queue().length(), settings.queue().wait())
+        .build()?;
+    Ok(limiter)
+}

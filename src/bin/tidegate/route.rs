@@ -1,0 +1,112 @@
+//! The routing table: what a checked config becomes so that each request finds its way fast.
+//!
+//! A table never changes; a reload puts another one in its place. Requests under way keep theirs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use tidegate::config::{Config, Forwarded, LimiterConfig, PermitEnd, RouteConfig};
+use tidegate::{Classifier, Limiter};
+
+use crate::upstream::Upstream;
+
+/// Everything a request needs to know.
+pub(crate) struct Table {
+    routes: Vec<Arc<Route>>,
+    exempt: Box<[String]>,
+    pub(crate) classifier: Classifier,
+    pub(crate) body_limit: Option<u64>,
+    pub(crate) client_idle: Duration,
+    pub(crate) forwarded: Forwarded,
+}
+
+/// One way: from a kind of request to an upstream.
+pub(crate) struct Route {
+    prefix: Box<str>,
+    methods: Box<[Method]>,
+    header: Option<(HeaderName, Option<HeaderValue>)>,
+    pub(crate) upstream_name: Box<str>,
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) guard: Option<Arc<Guard>>,
+}
+
+/// A limiter, and how the gateway uses it.
+pub(crate) struct Guard {
+    pub(crate) limiter: Limiter,
+    pub(crate) waits: bool,
+    pub(crate) reject_status: StatusCode,
+    pub(crate) permit_end: PermitEnd,
+}
+
+impl Guard {
+    pub(crate) fn new(limiter: Limiter, config: &LimiterConfig) -> Self {
+        let reject_status = StatusCode::from_u16(config.reject_status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        Self { limiter, waits: config.queue().length() > 0, reject_status, permit_end: config.permit_end() }
+    }
+}
+
+impl Table {
+    /// The names in a checked config all point to something; `upstream` and `guard` find it.
+    pub(crate) fn new(
+        config: &Config,
+        upstream: impl Fn(&str) -> Option<Arc<Upstream>>,
+        guard: impl Fn(&str) -> Option<Arc<Guard>>,
+    ) -> Self {
+        let mut routes: Vec<_> = config
+            .routes()
+            .iter()
+            .filter_map(|route| Some(Arc::new(Route::new(route, upstream(route.upstream())?, &guard))))
+            .collect();
+        // Stable: of equal prefixes the first in the file stays first.
+        routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.len()));
+        Self {
+            routes,
+            exempt: config.exempt().into(),
+            classifier: Classifier::default(),
+            body_limit: config.server().body_limit(),
+            client_idle: config.server().idle_timeout(),
+            forwarded: config.server().forwarded(),
+        }
+    }
+
+    /// The longest prefix that fits, with method and header.
+    pub(crate) fn find<B>(&self, request: &Request<B>) -> Option<&Arc<Route>> {
+        self.routes.iter().find(|route| route.fits(request))
+    }
+
+    /// Whether a path passes every limiter.
+    pub(crate) fn is_exempt(&self, path: &str) -> bool {
+        self.exempt.iter().any(|exempt| path == exempt || exempt.ends_with('/') && path.starts_with(exempt.as_str()))
+    }
+}
+
+impl Route {
+    fn new(config: &RouteConfig, upstream: Arc<Upstream>, guard: impl Fn(&str) -> Option<Arc<Guard>>) -> Self {
+        Self {
+            prefix: config.prefix().into(),
+            methods: config.methods().iter().filter_map(|method| method.parse().ok()).collect(),
+            header: config.header().and_then(|(name, value)| {
+                Some((name.parse().ok()?, value.and_then(|value| HeaderValue::from_str(value).ok())))
+            }),
+            upstream_name: config.upstream().into(),
+            upstream,
+            guard: config.limiter().and_then(guard),
+        }
+    }
+
+    fn fits<B>(&self, request: &Request<B>) -> bool {
+        self.fits_path(request.uri().path())
+            && (self.methods.is_empty() || self.methods.contains(request.method()))
+            && self.header.as_ref().is_none_or(|(name, value)| match value {
+                Some(value) => request.headers().get_all(name).iter().any(|v| v == value),
+                None => request.headers().contains_key(name),
+            })
+    }
+
+    /// Whole segments only: `/api` fits `/api` and `/api/x`, not `/apix`.
+    fn fits_path(&self, path: &str) -> bool {
+        let Some(rest) = path.strip_prefix(&*self.prefix) else { return false };
+        rest.is_empty() || self.prefix.ends_with('/') || rest.starts_with('/')
+    }
+}
