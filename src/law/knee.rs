@@ -190,15 +190,15 @@ impl Knee {
         if sample.outcome.is_served() {
             self.long.add(level, latency, ln, weight);
             self.short.add(level, latency, ln, weight);
-            self.traffic.count_latency(latency, weight);
-            if behind >= 2.0 && !self.change.is_suspected() {
-                self.noise.learn(residual, residual_ln, behind, weight);
-            }
         } else if sample.outcome.is_lower_bound() && (mean <= 0.0 || latency > mean) {
             self.long.add_waited(level, latency, weight);
             self.short.add_waited(level, latency, weight);
         } else {
             return;
+        }
+        self.traffic.count_latency(latency, weight);
+        if behind >= 2.0 && !self.change.is_suspected() {
+            self.noise.learn(residual, residual_ln, behind, weight);
         }
         if behind > 0.0 && sample.start >= self.quiet_until {
             let z = if self.noise.is_heavy() { residual_ln } else { residual } / self.noise.of_fit().sqrt();
@@ -225,11 +225,7 @@ impl Knee {
     fn forget_old(&mut self) {
         self.long = self.short.clone();
         if let Some(belief) = self.belief {
-            let seen = (0..self.short.end())
-                .map(|l| self.short.level(l))
-                .filter(|l| l.weight >= 1.0)
-                .map(|l| (l.sum / l.weight).ln())
-                .fold(f64::INFINITY, f64::min);
+            let seen = self.short.mean().map_or(f64::INFINITY, f64::ln);
             self.anchor.s = belief.s.min(seen);
             self.anchor.weight = KEEP;
         }
@@ -305,7 +301,7 @@ impl Knee {
     /// Moves `self.limit` after a window and says why.
     fn step(&mut self, window: &Window<'_>) -> Reason {
         let beat = self.traffic.beat();
-        self.refusals.count(self.traffic.answers(window), self.traffic.met(window));
+        self.refusals.count(window, 0.5 * beat);
         match self.refusals.cut(window.closed, beat, self.limit, self.futile_share) {
             Some(Cut::Refused(to)) => return self.move_to(to, window, Reason::ShrinkThrottle),
             Some(Cut::TimedOut(to)) => return self.move_to(to, window, Reason::ShrinkOverload),

@@ -84,6 +84,12 @@ impl Profile {
         self.levels[level]
     }
 
+    /// Mean latency over all levels; `None` when empty.
+    pub(super) fn mean(&self) -> Option<f64> {
+        let (weight, sum) = self.levels[..self.end].iter().fold((0.0, 0.0), |(w, s), l| (w + l.weight, s + l.sum));
+        (weight >= 1.0 && sum > 0.0).then(|| sum / weight)
+    }
+
     /// No level from here on holds anything.
     pub(super) fn end(&self) -> usize {
         self.end

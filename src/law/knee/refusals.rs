@@ -5,7 +5,9 @@
 //! while near the level that was refused. A few refusals are tolerated: at a limit of 4, two of
 //! them must not cost a whole unit.
 
+use crate::outcome::Outcome;
 use crate::time::Nanos;
+use crate::window::Window;
 
 /// Refusals are tolerated up to this share of the answers, or fewer than [`TOLERATED`] of them.
 const TOLERATED_SHARE: f64 = 0.06;
@@ -24,10 +26,10 @@ const FUTILE_CUTS: u32 = 6;
 
 /// Answers of a stretch, counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Answers {
-    pub(super) refused: f64,
-    pub(super) timed_out: f64,
-    pub(super) all: f64,
+struct Answers {
+    refused: f64,
+    timed_out: f64,
+    all: f64,
 }
 
 /// Why a cut is due, and to what.
@@ -46,6 +48,7 @@ pub(super) struct Refusals {
     pause: f64,
     until: Nanos,
     since: Nanos,
+    cut_at: Nanos,
     seen: Answers,
     units: f64,
     /// Cuts in a row without effect, the limit before them and the share of failures then.
@@ -62,6 +65,7 @@ impl Refusals {
             pause: PAUSE.0,
             until: Nanos(0),
             since: Nanos(0),
+            cut_at: Nanos(0),
             seen: Answers::default(),
             units: 0.0,
             cuts: 0,
@@ -81,15 +85,30 @@ impl Refusals {
         self.futile
     }
 
-    /// Counts answers; `units` is the mean in flight that they met, `0` when unknown.
-    pub(super) fn count(&mut self, answers: Answers, units: f64) {
+    /// Counts the answers to requests that began after the last cut: the others tell nothing about
+    /// it. An overload that took longer than `late_s` is a time-out, a faster one a refusal.
+    pub(super) fn count(&mut self, window: &Window<'_>, late_s: f64) {
+        let cut_at = self.cut_at;
+        for sample in window.samples.iter().filter(|s| s.start >= cut_at) {
+            let mut answers = Answers { all: 1.0, ..Answers::default() };
+            match sample.outcome {
+                Outcome::Success | Outcome::Caller => {}
+                Outcome::Throttled => answers.refused = 1.0,
+                Outcome::Overloaded if sample.latency().as_secs_f64() > late_s => answers.timed_out = 1.0,
+                Outcome::Overloaded => answers.refused = 1.0,
+                _ => continue,
+            }
+            self.add(answers, f64::from(sample.in_flight));
+        }
+    }
+
+    fn add(&mut self, answers: Answers, units: f64) {
         self.seen.refused += answers.refused;
         self.seen.timed_out += answers.timed_out;
-        if answers.all > 0.0 && units > 0.0 {
-            let share = answers.all / (self.seen.all + answers.all);
-            self.units += share * (units - self.units);
-        }
         self.seen.all += answers.all;
+        if units > 0.0 {
+            self.units += answers.all / self.seen.all * (units - self.units);
+        }
     }
 
     /// At most one cut a mean latency (`beat`, seconds). `kept` is the share of the limit that is
@@ -142,6 +161,7 @@ impl Refusals {
         // Refused again on the way up: wait longer before the next try.
         let again = self.ceiling.is_finite() && limit <= self.ceiling * CLIMB && self.cuts == 1;
         self.pause = if again { (2.0 * self.pause).min(PAUSE.1) } else { PAUSE.0 };
+        self.cut_at = now;
         self.until = now + std::time::Duration::from_secs_f64((self.pause * beat).min(1e6));
     }
 
@@ -171,7 +191,7 @@ mod tests {
 
     fn run(refusals: &mut Refusals, limit: f64, answers: Answers, beats: std::ops::Range<u64>) -> (f64, Option<Cut>) {
         beats.fold((limit, None), |(limit, _), beat| {
-            refusals.count(answers, 0.0);
+            refusals.add(answers, 0.0);
             match refusals.cut(at(beat), BEAT, limit, 0.1) {
                 Some(cut @ (Cut::Refused(to) | Cut::TimedOut(to) | Cut::Futile(to))) => (to, Some(cut)),
                 None => (limit, None),

@@ -1,7 +1,5 @@
 //! The traffic around the law: mean latency, gaps between answers, stalls, whether the limit binds.
 
-use super::refusals::Answers;
-use crate::outcome::Outcome;
 use crate::time::Nanos;
 use crate::window::{Sample, Window};
 
@@ -101,28 +99,5 @@ impl Traffic {
     /// Mean in flight that requests met.
     pub(super) fn in_flight(&self) -> f64 {
         self.in_flight
-    }
-
-    /// The window's answers: refusals come fast, time-outs late.
-    pub(super) fn answers(&self, window: &Window<'_>) -> Answers {
-        let of = |outcome| window.finished.of(outcome) as f64;
-        let overloaded = of(Outcome::Overloaded);
-        let (n, slow) =
-            window.samples.iter().filter(|s| s.outcome == Outcome::Overloaded).fold((0.0, 0.0), |(n, slow), s| {
-                (n + 1.0, slow + f64::from(u8::from(s.latency().as_secs_f64() > 0.5 * self.beat())))
-            });
-        let late = if n > 0.0 { slow / n } else { 1.0 };
-        let throttled = of(Outcome::Throttled);
-        Answers {
-            refused: throttled + overloaded * (1.0 - late),
-            timed_out: overloaded * late,
-            all: of(Outcome::Success) + of(Outcome::Caller) + throttled + overloaded,
-        }
-    }
-
-    /// Mean in flight that the window's requests met; 0 without samples.
-    pub(super) fn met(&self, window: &Window<'_>) -> f64 {
-        let n = window.samples.len().max(1) as f64;
-        window.samples.iter().map(|s| f64::from(s.in_flight)).sum::<f64>() / n
     }
 }
