@@ -24,6 +24,7 @@
 
 mod change;
 mod noise;
+mod pair;
 mod posterior;
 mod profile;
 mod refusals;
@@ -32,8 +33,9 @@ mod traffic;
 
 use std::time::Duration;
 
-use self::change::Change;
+use self::change::{Change, Shift};
 use self::noise::Noise;
+use self::pair::{Pair, Verdict};
 use self::posterior::{Anchor, Belief, Point, fit};
 use self::profile::{Profile, Scale};
 use self::refusals::{Cut, Refusals};
@@ -58,17 +60,46 @@ const TOLERANCE: (f64, f64) = (0.1, 0.8);
 /// Optimism: so many standard deviations of the knee, and all above the second number.
 const OPTIMISM: (f64, f64) = (0.3, 0.3);
 /// Growth: at most by this factor, after so many mean latencies and samples (times the variance).
-const MOST_GROWTH: f64 = 1.5;
-const GROWTH_WAIT: (f64, f64) = (1.5, 4.0);
+const MOST_GROWTH: f64 = 2.0;
+const GROWTH_WAIT: (f64, f64) = (1.0, 4.0);
 /// Shrinking: at most by this factor a mean latency.
 const MOST_SHRINK: f64 = 0.6;
+/// Latency cuts nothing before so many samples, times the variance.
+const FIRST: f64 = 12.0;
 /// A step of the limit larger than this (log) hides changes of the downstream for two mean latencies.
 const OWN_STEP: f64 = 0.1;
+/// The unloaded latency may creep up by this (log) before it is held.
+/// After an alarm the unloaded latency is at most what is seen now, with this slack (log).
+const SEEN_SLACK: f64 = 0.15;
+const CREEP: f64 = 0.2;
+/// It is held so many mean latencies after the start or a change.
+const CAP_AFTER: f64 = 20.0;
+/// Levels so far apart (log) may raise it too, with such log odds.
+const STRAIN_SPREAD: f64 = 0.5;
+const STRAIN: f64 = 4.0;
+/// Dips are only needed while all samples lie within so much (log).
+const BLIND: f64 = 0.8;
+const FREE_ON_ALARM: bool = true;
 /// Smaller moves are left undone.
 const DEAD_BAND: f64 = 0.02;
 /// Without demand the limit only falls, when the knee's headroom lies below this share of it at
 /// this many standard deviations.
 const SURELY_LESS: (f64, f64) = (0.86, 1.645);
+
+/// Neighbouring levels of few samples are taken together until they have so many.
+const GROUP: f64 = 4.0;
+const PRIOR: f64 = 1.0;
+
+/// Neighbouring levels, taken together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    weight: f64,
+    sum: f64,
+    sum_ln: f64,
+    /// Samples and unfinished requests, and the sum of their ln units.
+    present: f64,
+    x: f64,
+}
 
 /// The default law. See the [module](self).
 #[derive(Clone, Debug)]
@@ -84,7 +115,14 @@ pub struct Knee {
     traffic: Traffic,
     refusals: Refusals,
     rhythm: Rhythm,
+    pair: Pair,
+    /// What unfinished requests have waited, by level, as far as it is in the sums.
+    waited: [f64; LEVELS],
     anchor: Anchor,
+    /// When the unloaded latency was set free.
+    freed: Nanos,
+    /// Log distance of the highest level from the lowest with enough samples.
+    spread: f64,
     belief: Option<Belief>,
     /// The limit without dips and slots, and what the last decision said.
     limit: f64,
@@ -112,6 +150,10 @@ impl Default for Knee {
             traffic: Traffic::new(),
             refusals: Refusals::new(),
             rhythm: Rhythm::new(),
+            pair: Pair::default(),
+            waited: [0.0; LEVELS],
+            freed: Nanos(0),
+            spread: 0.0,
             anchor: Anchor { s: 0.0, weight: 0.0, most: f64::INFINITY },
             belief: None,
             limit: f64::NAN,
@@ -162,7 +204,7 @@ impl Knee {
     fn observe(&mut self, window: &Window<'_>) {
         let before = self.traffic.counted();
         for sample in window.samples {
-            self.observe_sample(sample, window.one_in);
+            self.observe_sample(sample, met(sample.in_flight, in_flight_at(window, sample.end)), window.one_in);
         }
         self.traffic.observe(window);
         let counted = self.traffic.counted() - before;
@@ -173,12 +215,14 @@ impl Knee {
         let kept = |memory: (f64, f64)| (-(beats / memory.0).min(counted / memory.1) / slow).exp();
         self.long.forget(kept(LONG));
         self.short.forget(kept(SHORT));
+        self.pair.forget(kept(SHORT));
+        self.count_waiting(window);
         self.anchor.weight *= kept(LONG);
     }
 
-    fn observe_sample(&mut self, sample: &Sample, one_in: u32) {
+    fn observe_sample(&mut self, sample: &Sample, met: u32, one_in: u32) {
         let usable = self.traffic.follow(sample, one_in);
-        let level = level_of(sample.in_flight);
+        let level = level_of(met);
         let latency = sample.latency().as_secs_f64();
         let weight = weight_of(f64::from(sample.in_flight), one_in);
         if !usable || latency <= 0.0 {
@@ -190,6 +234,7 @@ impl Knee {
         if sample.outcome.is_served() {
             self.long.add(level, latency, ln, weight);
             self.short.add(level, latency, ln, weight);
+            self.pair.add(sample.start, latency, f64::from(sample.in_flight.max(1)).ln(), weight);
         } else if sample.outcome.is_lower_bound() && (mean <= 0.0 || latency > mean) {
             self.long.add_waited(level, latency, weight);
             self.short.add_waited(level, latency, weight);
@@ -198,12 +243,12 @@ impl Knee {
         }
         self.traffic.count_latency(latency, weight);
         if behind >= 2.0 && !self.change.is_suspected() {
-            self.noise.learn(residual, residual_ln, behind, weight);
+            self.noise.learn((latency, ln), (mean, mean_ln), behind, weight);
         }
         if behind > 0.0 && sample.start >= self.quiet_until {
             let z = if self.noise.is_heavy() { residual_ln } else { residual } / self.noise.of_fit().sqrt();
-            if self.change.push(z / (1.0 + 1.0 / behind).sqrt(), weight) {
-                self.forget_old();
+            if let Some(shift) = self.change.push(z / (1.0 + 1.0 / behind).sqrt(), weight) {
+                self.forget_old(shift, sample.end);
             }
         }
     }
@@ -222,10 +267,15 @@ impl Knee {
     }
 
     /// An alarm: what is known is that of the last few mean latencies, and the unloaded latency.
-    fn forget_old(&mut self) {
+    fn forget_old(&mut self, shift: Shift, now: Nanos) {
         self.long = self.short.clone();
+        self.pair.restart(now);
+        if shift == Shift::Slower && FREE_ON_ALARM {
+            self.anchor.most = f64::INFINITY;
+            self.freed = now;
+        }
         if let Some(belief) = self.belief {
-            let seen = self.short.mean().map_or(f64::INFINITY, f64::ln);
+            let seen = self.short.mean().map_or(f64::INFINITY, |mean| mean.ln() + SEEN_SLACK);
             self.anchor.s = belief.s.min(seen);
             self.anchor.weight = KEEP;
         }
@@ -233,15 +283,20 @@ impl Knee {
     }
 
     /// Fits the model to the profile; `None` while too little is known.
-    fn believe(&mut self, window: &Window<'_>) -> Option<Belief> {
+    fn believe(&mut self) -> Option<Belief> {
         let noise = self.noise.of_fit();
         let (lo, hi) = self.long.span((6.0 * self.noise.relative()).clamp(3.0, 60.0))?;
         let mut points = [Point::default(); LEVELS];
         let mut n = 0;
+        let mut group = Group::default();
         for level in 0..LEVELS {
-            if let Some(y_weight) = self.point(window, level, noise) {
-                points[n] = Point { x: self.scale.ln_units(level), y: y_weight.0, weight: y_weight.1 };
-                n += 1;
+            self.gather(level, &mut group);
+            if group.weight >= GROUP || level + 1 == LEVELS {
+                if let Some(point) = self.point(&group, noise) {
+                    points[n] = point;
+                    n += 1;
+                }
+                group = Group::default();
             }
         }
         let anchor = Anchor {
@@ -250,33 +305,81 @@ impl Knee {
             ..self.anchor
         };
         let (lo, hi) = (self.scale.ln_units(lo), self.scale.ln_units(hi));
+        self.spread = hi - lo;
         let from = (lo - 2.0 * tolerance(lo) - 0.2).max(-0.4);
         Some(fit(&points[..n], anchor, from, hi + 1.8_f64.ln()))
     }
 
-    /// ln latency of a level and one over its squared error, with the requests that wait.
-    fn point(&self, window: &Window<'_>, level: usize, noise: f64) -> Option<(f64, f64)> {
-        let at = self.long.level(level);
-        let error = |weight: f64| 1.0 / (noise / weight + MODEL_ERROR);
-        if self.noise.is_heavy() {
-            return (at.weight >= 0.3).then(|| (at.sum_ln / at.weight, error(at.weight)));
-        }
-        let (waiting, age) = window.unfinished.level(level, window.closed);
-        let mut sum = at.sum;
-        if waiting > 0 && !self.traffic.is_after_stall(window) {
-            let mean = if at.weight >= 0.3 { at.sum / at.weight } else { self.expected(level).0 };
-            let age = age.as_secs_f64();
-            if mean > 0.0 {
-                let relative = age / f64::from(waiting) / mean;
-                let share = self.noise.relative().max(2.0 * relative - 1.0).min(1.0);
-                sum += share * age * weight_of(self.scale.ln_units(level).exp(), window.one_in);
+    /// Adds to the sums what the unfinished requests have waited since the last window. So a sum is
+    /// the time spent in flight at a level, and over the answers it is the mean latency: exact for
+    /// work without memory, and without the bias to short requests that come back first.
+    fn count_waiting(&mut self, window: &Window<'_>) {
+        let mut waited = [0.0; LEVELS];
+        let (mut count, mut ages) = (0.0, 0.0);
+        for level in 0..LEVELS {
+            let (n, age) = window.unfinished.level(level, window.closed);
+            if n == 0 {
+                continue;
             }
+            let age = age.as_secs_f64();
+            (count, ages) = (count + f64::from(n), ages + age);
+            let units = self.scale.ln_units(level).exp();
+            let at = level_of(met(units.round() as u32, f64::from(window.in_flight_close)));
+            let mean = self.expected(at).0;
+            let mean = if mean > 0.0 { mean } else { self.traffic.beat() };
+            // Work of little variance tells nothing before it is overdue.
+            let share = self.noise.relative().max(2.0 * age / f64::from(n) / mean - 1.0).min(1.0);
+            waited[at] += share * age * weight_of(units, window.one_in);
         }
-        if at.weight >= 0.3 {
-            return Some(((sum / at.weight).ln(), error(at.weight)));
+        let mean_age = ages / f64::max(count, 1.0);
+        if !self.traffic.is_after_stall(window) && !self.noise.is_heavy() {
+            let mut all = 0.0;
+            for level in 0..LEVELS {
+                let more = waited[level] - self.waited[level];
+                if more != 0.0 {
+                    self.long.add_waited(level, more, 1.0);
+                    self.short.add_waited(level, more, 1.0);
+                    all += more;
+                }
+            }
+            self.traffic.count_waited(all, mean_age);
+        } else {
+            self.traffic.count_waited(0.0, mean_age);
         }
-        let mean = self.expected(level).0;
-        (mean > 0.0 && sum > mean).then(|| ((sum / 0.5).ln(), error(0.5)))
+        self.waited = waited;
+    }
+
+    /// Adds a level to a group.
+    fn gather(&self, level: usize, group: &mut Group) {
+        let at = self.long.level(level);
+        let x = self.scale.ln_units(level);
+        // Where nothing has finished, the time waited says how much a level weighs.
+        let present = at.weight + 1e-3 * f64::from(u8::from(at.sum > 0.0));
+        group.weight += at.weight;
+        group.sum += at.sum;
+        group.sum_ln += at.sum_ln;
+        group.present += present;
+        group.x += present * x;
+    }
+
+    /// ln latency of a group and one over its squared error.
+    fn point(&self, group: &Group, noise: f64) -> Option<Point> {
+        if group.sum <= 0.0 {
+            return None;
+        }
+        let x = group.x / group.present;
+        let point = |y, weight: f64| Some(Point { x, y, weight: 1.0 / (noise / weight + MODEL_ERROR) });
+        let mean = self.belief.map_or(0.0, |belief| belief.ln_latency(x).exp());
+        if group.weight < 0.3 && (mean <= 0.0 || group.sum < mean || self.noise.is_heavy()) {
+            // Nothing has finished: that tells something only once they have waited for long.
+            return None;
+        }
+        if self.noise.is_heavy() {
+            return point(group.sum_ln / group.weight, group.weight);
+        }
+        // One answer as the model has it: the mean over few answers is a wild guess.
+        let prior = if mean > 0.0 { PRIOR } else { 0.0 };
+        point(((group.sum + prior * mean) / (group.weight + prior)).ln(), group.weight.max(0.5))
     }
 
     /// Where the knee's headroom ends: the limit that the belief asks for.
@@ -311,16 +414,22 @@ impl Knee {
         if window.stalled {
             return Reason::HoldStalled;
         }
-        self.belief = self.believe(window);
+        self.belief = self.believe();
         let Some(belief) = self.belief else { return Reason::HoldUncertain };
         let bound = self.traffic.is_bound();
-        self.rhythm.turn(window.closed, beat, bound, belief.kappa, self.noise.relative());
+        let was_dip = self.rhythm.is_dip();
+        let blind = self.spread < BLIND;
+        self.rhythm.turn(window.closed, beat, bound, blind, belief.kappa);
+        self.hold_baseline(window, &belief, was_dip);
         let wanted = self.wanted(&belief).min(self.tried()).max(1.0);
         let change = (wanted / self.limit).ln();
         if change < -DEAD_BAND {
             let surely = belief.kappa + tolerance(belief.kappa) / belief.slope + SURELY_LESS.1 * belief.sd;
             if !bound && surely > (SURELY_LESS.0 * self.limit).ln() && wanted < self.tried() {
                 return Reason::HoldAppLimited;
+            }
+            if self.traffic.counted() < FIRST * self.noise.relative().clamp(0.25, 4.0) {
+                return Reason::HoldUncertain;
             }
             let beats = window.duration().as_secs_f64() / beat;
             let to = wanted.max(self.limit * MOST_SHRINK.powf(beats.min(1.0)));
@@ -339,10 +448,42 @@ impl Knee {
         Reason::Hold
     }
 
+    /// While the limit binds, the unloaded latency may rise only by what dips have shown.
+    fn hold_baseline(&mut self, window: &Window<'_>, belief: &Belief, was_dip: bool) {
+        if !self.traffic.is_bound() {
+            self.anchor.most = f64::INFINITY;
+            return;
+        }
+        if self.anchor.most.is_infinite() && window.closed.since(self.freed).as_secs_f64() > CAP_AFTER * self.traffic.beat() {
+            self.anchor.most = belief.s + CREEP;
+        }
+        if belief.strain > STRAIN && self.spread > STRAIN_SPREAD {
+            self.anchor.most = belief.free + CREEP;
+        }
+        if self.rhythm.is_dip() && !was_dip {
+            self.pair.open(window.closed);
+        }
+        if was_dip && !self.rhythm.is_dip() {
+            let top = level_of(self.said.round() as u32);
+            let noise = self.noise.relative();
+            let (n, age) = (0..=top).fold((0, 0.0), |(n, age), level| {
+                let (m, a) = window.unfinished.level(level, window.closed);
+                (n + m, age + a.as_secs_f64())
+            });
+            let share = (2.0 * age / f64::from(n.max(1)) / self.traffic.beat() - 1.0).max(noise).min(1.0);
+            let waited = share * age * weight_of(self.said, window.one_in);
+            match self.pair.close(window.closed, waited, noise) {
+                Some(Verdict::Own(low)) => self.anchor.most = self.anchor.most.max(low + CREEP),
+                Some(Verdict::Queue) | None => {}
+            }
+        }
+    }
+
     fn move_to(&mut self, to: f64, window: &Window<'_>, reason: Reason) -> Reason {
         let change = (to / self.limit).ln();
         if change.abs() > OWN_STEP {
             self.quiet(window);
+            self.pair.restart(window.closed);
         }
         self.limit = to;
         self.moved = window.closed;
@@ -411,6 +552,20 @@ impl Law for Knee {
 /// The tolerated rise of ln latency at a knee of ln `kappa` units.
 fn tolerance(kappa: f64) -> f64 {
     TOLERANCE.0 + TOLERANCE.1 * (-0.5 * kappa.max(0.0)).exp()
+}
+
+/// The level that a request met: that of its admission, unless far more came during its life. Then
+/// the middle: a shared service was as slow as they made it.
+fn met(admitted: u32, at_end: f64) -> u32 {
+    let units = f64::from(admitted);
+    if at_end > units + 3.0 * units.sqrt() { (units * at_end).sqrt().round() as u32 } else { admitted }
+}
+
+/// In flight at a moment within the window, between what it was at both ends.
+fn in_flight_at(window: &Window<'_>, at: Nanos) -> f64 {
+    let share = at.since(window.opened).as_secs_f64() / window.duration().as_secs_f64().max(1e-9);
+    let (open, close) = (f64::from(window.in_flight_open), f64::from(window.in_flight_close));
+    open + (close - open) * share.clamp(0.0, 1.0)
 }
 
 /// Of the samples that one mean latency brings at `units` in flight, at most some are independent.

@@ -23,7 +23,7 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { min: Duration::from_millis(10), max: Duration::from_secs(1), samples: 32 }
+        Self { min: Duration::from_millis(10), max: Duration::from_millis(250), samples: 8 }
     }
 }
 
@@ -141,11 +141,18 @@ impl Sampler {
         let finished = totals.finished.since(&self.at_open.finished).total();
         let rate = finished as f64 / now.since(self.opened).as_secs_f64().max(1e-9);
         self.pace = Pace { max: pace.max.max(pace.min), ..pace };
+        // A burst of answers in a short window is no rate; and of those in flight some must be timed.
+        let rate = rate.min(2.0 * self.drain).min(self.one_in_flight_rate(in_flight));
         self.one_in = one_in(rate, self.pace);
         self.opened = now;
         self.at_open = *totals;
         self.in_flight_open = in_flight;
         self.samples.clear();
+    }
+
+    /// The rate at which a quarter of those in flight would fill the windows.
+    fn one_in_flight_rate(&self, in_flight: u32) -> f64 {
+        f64::from(in_flight.max(1)) / 4.0 * wanted(self.pace)
     }
 
     fn learn(&mut self, now: Nanos, finished: u64) {
@@ -203,9 +210,13 @@ impl Sampler {
 
 /// The largest power of two that still fills a window twice over at `rate` finished a second.
 fn one_in(rate: f64, pace: Pace) -> u32 {
-    let wanted = 2.0 * f64::from(pace.samples.max(1)) / pace.min.as_secs_f64().max(1e-3);
-    let ratio = (rate / wanted).clamp(1.0, f64::from(MAX_ONE_IN));
+    let ratio = (rate / wanted(pace)).clamp(1.0, f64::from(MAX_ONE_IN));
     1 << (ratio.log2().floor() as u32)
+}
+
+/// Timed requests a second that fill a window twice over.
+fn wanted(pace: Pace) -> f64 {
+    2.0 * f64::from(pace.samples.max(1)) / pace.min.as_secs_f64().max(1e-3)
 }
 
 #[cfg(test)]

@@ -7,9 +7,16 @@
 /// Drift that is tolerated, in standard deviations a sample.
 const SLACK: f64 = 0.2;
 /// An alarm.
-const THRESHOLD: f64 = 12.0;
+const THRESHOLD: f64 = 16.0;
 /// One sample counts at most so much: no alarm from a single outlier.
 const MOST: f64 = 3.0;
+
+/// Which way the downstream changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shift {
+    Slower,
+    Faster,
+}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Change {
@@ -18,16 +25,20 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Adds a residual; true when the sums say that the downstream changed, and starts again.
-    pub(super) fn push(&mut self, residual: f64, weight: f64) -> bool {
+    /// Adds a residual; says when the downstream changed, and starts again.
+    pub(super) fn push(&mut self, residual: f64, weight: f64) -> Option<Shift> {
         let z = residual.clamp(-MOST, MOST);
         self.slower = (self.slower + weight * (z - SLACK)).max(0.0);
         self.faster = (self.faster - weight * (z + SLACK)).max(0.0);
-        let alarm = self.slower.max(self.faster) > THRESHOLD;
-        if alarm {
-            self.reset();
-        }
-        alarm
+        let shift = if self.slower > THRESHOLD {
+            Shift::Slower
+        } else if self.faster > THRESHOLD {
+            Shift::Faster
+        } else {
+            return None;
+        };
+        self.reset();
+        Some(shift)
     }
 
     /// Whether a change is likely enough that noise should not be learned now.
@@ -47,13 +58,13 @@ mod tests {
     #[test]
     fn steady_residuals_raise_no_alarm_and_a_shift_does() {
         let mut change = Change::default();
-        assert!(!(0..10_000).any(|i| change.push(if i % 2 == 0 { 1.0 } else { -1.0 }, 1.0)));
-        let first = (0..100).position(|_| change.push(1.0, 1.0)).expect("alarm");
+        assert!((0..10_000).all(|i| change.push(if i % 2 == 0 { 1.0 } else { -1.0 }, 1.0).is_none()));
+        let first = (0..100).position(|_| change.push(1.0, 1.0) == Some(Shift::Slower)).expect("alarm");
         assert!((10..20).contains(&first), "{first}");
     }
 
     #[test]
     fn one_outlier_is_no_change() {
-        assert!(!Change::default().push(1e9, 1.0));
+        assert_eq!(Change::default().push(1e9, 1.0), None);
     }
 }

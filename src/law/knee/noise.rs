@@ -15,35 +15,41 @@ const HEAVY: f64 = 4.0;
 
 #[derive(Clone, Debug)]
 pub(super) struct Noise {
-    variance: f64,
+    /// Mean squared residual, and mean of latency times expected latency: the same scale, so that
+    /// their ratio keeps through a jump.
+    squares: f64,
+    products: f64,
     variance_ln: f64,
     seen: f64,
 }
 
 impl Noise {
     pub(super) fn new() -> Self {
-        Self { variance: 1.0, variance_ln: 1.0, seen: GUESS }
+        Self { squares: 0.0, products: 0.0, variance_ln: 1.0, seen: GUESS }
     }
 
-    /// Learns from a sample's relative residual `x / mean - 1` and log residual `ln x - mean ln`,
-    /// where the means rest on `behind` samples.
-    pub(super) fn learn(&mut self, residual: f64, residual_ln: f64, behind: f64, weight: f64) {
+    /// Learns from a latency and its log, where so much was expected from `behind` samples.
+    pub(super) fn learn(&mut self, (x, ln): (f64, f64), (mean, mean_ln): (f64, f64), behind: f64, weight: f64) {
+        if self.products == 0.0 {
+            (self.squares, self.products) = (x * mean, x * mean);
+        }
         self.seen = (self.seen + weight).min(MEMORY);
         let share = weight / self.seen;
         // A mean of few samples adds its own error to the residual.
         let true_share = behind / (behind + 1.0);
-        self.variance += share * (residual * residual * true_share - self.variance);
-        self.variance_ln += share * (residual_ln * residual_ln * true_share - self.variance_ln);
+        self.squares += share * ((x - mean).powi(2) * true_share - self.squares);
+        self.products += share * (x * mean - self.products);
+        self.variance_ln += share * ((ln - mean_ln).powi(2) * true_share - self.variance_ln);
     }
 
     /// Relative variance of the latency.
     pub(super) fn relative(&self) -> f64 {
-        self.variance.max(LEAST)
+        if self.products > 0.0 { (self.squares / self.products).max(LEAST) } else { 1.0 }
     }
 
     /// Whether means are ruled by rare long requests, so that logs tell more.
     pub(super) fn is_heavy(&self) -> bool {
-        self.variance > HEAVY * self.variance_ln.max(LEAST)
+        self.relative() > HEAVY * self.variance_ln.max(LEAST)
     }
 
     /// Variance of what the fit uses: latency, or its log when tails are heavy.

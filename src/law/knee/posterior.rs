@@ -46,6 +46,9 @@ pub(super) struct Belief {
     pub(super) sd: f64,
     /// Expected slope past the knee.
     pub(super) slope: f64,
+    /// How much better the points fit without the cap on `s` (log odds), and that best `s`.
+    pub(super) strain: f64,
+    pub(super) free: f64,
 }
 
 impl Belief {
@@ -77,14 +80,12 @@ impl Sums {
     }
 
     /// `S` and the squared error for one knee and slope; `above` are the sums past the knee.
-    fn solve(&self, above: &Sums, kappa: f64, q: f64, most: f64) -> (f64, f64) {
+    fn solve(&self, above: &Sums, kappa: f64, q: f64) -> (f64, f64) {
         let h = q * (above.gx - kappa * above.g);
         let hh = q * q * (above.gxx - 2.0 * kappa * above.gx + kappa * kappa * above.g);
         let yh = q * (above.gxy - kappa * above.gy);
-        let free = (self.gy - h) / self.g;
-        let s = free.min(most);
-        let error = self.gyy - 2.0 * yh + hh - self.g * free * free + self.g * (free - s) * (free - s);
-        (s, error)
+        let s = (self.gy - h) / self.g;
+        (s, self.gyy - 2.0 * yh + hh - self.g * s * s)
     }
 }
 
@@ -107,7 +108,7 @@ pub(super) fn fit(points: &[Point], anchor: Anchor, from: f64, to: f64) -> Belie
     let steps = (((to - from) / STEP).ceil().max(1.0) as usize).min(GRID - 1);
     let step = (to - from) / steps as f64;
     let mut solved = [[(0.0, 0.0); SLOPES.len()]; GRID];
-    let mut least = f64::INFINITY;
+    let (mut least, mut best) = (f64::INFINITY, (f64::INFINITY, 0.0));
     let (mut above, mut next) = (Sums::default(), points.len());
     for i in (0..=steps).rev() {
         let kappa = from + step * i as f64;
@@ -116,9 +117,15 @@ pub(super) fn fit(points: &[Point], anchor: Anchor, from: f64, to: f64) -> Belie
             above.add(Point { y: points[next].y - origin, ..points[next] });
         }
         for (k, &(q, penalty)) in SLOPES.iter().enumerate() {
-            let (s, error) = all.solve(&above, kappa, q, most);
-            solved[i][k] = (s, error + 2.0 * penalty);
-            least = least.min(error + 2.0 * penalty);
+            let (free, error) = all.solve(&above, kappa, q);
+            let error = error + 2.0 * penalty;
+            if error < best.0 {
+                best = (error, free);
+            }
+            let s = free.min(most);
+            let error = error + all.g * (free - s) * (free - s);
+            solved[i][k] = (s, error);
+            least = least.min(error);
         }
     }
     let (mut sum, mut s, mut k1, mut k2, mut slope) = (0.0, 0.0, 0.0, 0.0, 0.0);
@@ -134,7 +141,7 @@ pub(super) fn fit(points: &[Point], anchor: Anchor, from: f64, to: f64) -> Belie
         }
     }
     let mean = k1 / sum;
-    Belief { s: origin + s / sum, kappa: from + mean, sd: (k2 / sum - mean * mean).max(0.0).sqrt(), slope: slope / sum }
+    Belief { s: origin + s / sum, kappa: from + mean, sd: (k2 / sum - mean * mean).max(0.0).sqrt(), slope: slope / sum, strain: 0.5 * (least - best.0), free: origin + best.1 }
 }
 
 #[cfg(test)]

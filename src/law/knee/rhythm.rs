@@ -11,10 +11,12 @@ use crate::time::Nanos;
 /// A slot, in mean latencies.
 const SLOT: f64 = 1.5;
 /// A dip in so many slots: at first, and at most after the knee has stayed where it was.
-const RARITY: (u32, u32) = (24, 96);
+const RARITY: (u32, u32) = (8, 96);
 /// The knee stayed when its log moved less than this.
 const STAYED: f64 = 0.22;
-/// Where latency hardly varies, dips are two slots long and deeper by this.
+/// A dip, in slots.
+const DIP: u32 = 2;
+/// Where latency hardly varies, dips are deeper by this.
 const STEADY_NOISE: f64 = 0.3;
 const STEADY_DEPTH: f64 = 0.25;
 /// Fractions are carried by slots below this limit.
@@ -37,8 +39,8 @@ impl Rhythm {
         Self { slot_opened: Nanos(0), slots: 0, rarity: RARITY.0, dip_left: 0, phase: 0.0, kappa: f64::NAN }
     }
 
-    /// Moves to the next slot when it is time. `noise` is the relative variance of latency.
-    pub(super) fn turn(&mut self, now: Nanos, beat: f64, bound: bool, kappa: f64, noise: f64) {
+    /// Moves to the next slot when it is time.
+    pub(super) fn turn(&mut self, now: Nanos, beat: f64, bound: bool, blind: bool, kappa: f64) {
         if now.since(self.slot_opened) < Duration::from_secs_f64((SLOT * beat).min(1e6)) {
             return;
         }
@@ -49,13 +51,13 @@ impl Rhythm {
             self.dip_left = 0;
             return;
         }
-        self.slots += 1;
+        self.slots += u32::from(blind);
         if self.slots >= self.rarity {
             let stayed = (kappa - self.kappa).abs() < STAYED;
             self.rarity = if stayed { (2 * self.rarity).min(RARITY.1) } else { RARITY.0 };
             self.kappa = kappa;
             self.slots = 0;
-            self.dip_left = if noise < STEADY_NOISE { 2 } else { 1 };
+            self.dip_left = DIP;
         }
     }
 

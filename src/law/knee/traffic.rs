@@ -15,6 +15,8 @@ const STALL_GAPS: f64 = 12.0;
 pub(super) struct Traffic {
     beat: f64,
     seen: f64,
+    spent: f64,
+    waited: f64,
     gap: f64,
     last: Nanos,
     stalled_until: Nanos,
@@ -28,6 +30,8 @@ impl Traffic {
         Self {
             beat: 0.0,
             seen: 0.0,
+            spent: 0.0,
+            waited: 0.0,
             gap: 0.0,
             last: Nanos(0),
             stalled_until: Nanos(0),
@@ -55,11 +59,25 @@ impl Traffic {
         self.seen > STALL_GAPS && gap > self.beat.max(STALL_GAPS * self.gap)
     }
 
-    /// A served request's latency.
+    /// The latency of a request that was served or timed out.
     pub(super) fn count_latency(&mut self, latency: f64, weight: f64) {
-        self.seen = (self.seen + weight).min(MEMORY);
-        self.beat += weight / self.seen * (latency - self.beat);
+        let kept = 1.0 - weight / MEMORY;
+        self.seen = kept * self.seen + weight;
+        self.spent = kept * self.spent + weight * latency;
+        self.waited *= kept;
         self.counted += weight;
+    }
+
+    /// Time that unfinished requests have waited since the last window: without it the short ones,
+    /// which come back first, would make the beat too fast.
+    pub(super) fn count_waited(&mut self, more: f64, mean_age: f64) {
+        self.waited += more;
+        if self.seen >= 1.0 {
+            let ended = self.spent / self.seen;
+            // Nothing takes much longer than what has ended or still waits.
+            let most = 2.0 * ended.max(2.0 * mean_age);
+            self.beat = ((self.spent + self.waited) / self.seen).clamp(0.5 * ended, most);
+        }
     }
 
     /// Samples counted so far, by weight.
@@ -70,8 +88,8 @@ impl Traffic {
     pub(super) fn observe(&mut self, window: &Window<'_>) {
         let arrivals = window.arrivals() as f64;
         self.bound += (1.0 - (-arrivals / BOUND_MEMORY).exp()) * (window.bound_share() - self.bound);
-        if self.seen == 0.0 {
-            // Nothing served yet: waiting times follow the windows.
+        if self.seen < 1.0 {
+            // Nothing ended yet: waiting times follow the windows.
             self.beat = window.duration().as_secs_f64();
         }
     }
