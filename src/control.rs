@@ -365,7 +365,7 @@ mod tests {
         let mut control = control(Aimd::default());
         let mut totals = Totals::default();
         totals.finished.add(Outcome::Overloaded, 30);
-        assert!(!control.is_due(Nanos(999_999_999)) && control.is_due(Nanos(1_000_000_000)));
+        assert!(!control.is_due(Nanos(5_000_000)) && control.is_due(Nanos(1_000_000_000)));
         let record = control.close(Nanos(1_000_000_000), &totals, 3, &Unfinished::default());
         assert_eq!((record.old, record.new, record.reason), (20, 18, Reason::ShrinkOverload));
     }

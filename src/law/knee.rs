@@ -454,7 +454,9 @@ impl Knee {
             self.anchor.most = f64::INFINITY;
             return;
         }
-        if self.anchor.most.is_infinite() && window.closed.since(self.freed).as_secs_f64() > CAP_AFTER * self.traffic.beat() {
+        if self.anchor.most.is_infinite()
+            && window.closed.since(self.freed).as_secs_f64() > CAP_AFTER * self.traffic.beat()
+        {
             self.anchor.most = belief.s + CREEP;
         }
         if belief.strain > STRAIN && self.spread > STRAIN_SPREAD {

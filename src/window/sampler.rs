@@ -21,9 +21,14 @@ pub struct Pace {
     pub samples: u32,
 }
 
+impl Pace {
+    /// The first window's: short, since no law has said yet how long it needs.
+    const FIRST: Pace = Pace { min: Duration::from_millis(10), max: Duration::from_millis(250), samples: 8 };
+}
+
 impl Default for Pace {
     fn default() -> Self {
-        Self { min: Duration::from_millis(10), max: Duration::from_millis(250), samples: 8 }
+        Self { min: Duration::from_millis(10), max: Duration::from_secs(1), samples: 32 }
     }
 }
 
@@ -75,7 +80,7 @@ impl Sampler {
             in_flight_open: 0,
             samples: Vec::with_capacity(Self::MAX_SAMPLES),
             lost: 0,
-            pace: Pace::default(),
+            pace: Pace::FIRST,
             one_in: 1,
             last_finish: now,
             typical: 0.0,
@@ -239,13 +244,13 @@ mod tests {
     #[test]
     fn closes_by_samples_after_the_shortest_time_or_by_the_longest_time() {
         let mut sampler = Sampler::new(Nanos(0));
-        for i in 0..32 {
-            sampler.push(sample(0, i / 10));
+        for i in 0..8 {
+            sampler.push(sample(0, i));
         }
         assert!(!sampler.is_due(Nanos(9 * MS)), "too short");
         assert!(sampler.is_due(Nanos(10 * MS)), "long enough and full");
-        assert!(!Sampler::new(Nanos(0)).is_due(Nanos(999 * MS)), "too few");
-        assert!(Sampler::new(Nanos(0)).is_due(Nanos(1000 * MS)), "too old to wait for more");
+        assert!(!Sampler::new(Nanos(0)).is_due(Nanos(249 * MS)), "too few");
+        assert!(Sampler::new(Nanos(0)).is_due(Nanos(250 * MS)), "too old to wait for more");
     }
 
     #[test]

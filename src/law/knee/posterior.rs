@@ -141,7 +141,14 @@ pub(super) fn fit(points: &[Point], anchor: Anchor, from: f64, to: f64) -> Belie
         }
     }
     let mean = k1 / sum;
-    Belief { s: origin + s / sum, kappa: from + mean, sd: (k2 / sum - mean * mean).max(0.0).sqrt(), slope: slope / sum, strain: 0.5 * (least - best.0), free: origin + best.1 }
+    Belief {
+        s: origin + s / sum,
+        kappa: from + mean,
+        sd: (k2 / sum - mean * mean).max(0.0).sqrt(),
+        slope: slope / sum,
+        strain: 0.5 * (least - best.0),
+        free: origin + best.1,
+    }
 }
 
 #[cfg(test)]
