@@ -9,11 +9,14 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
+
+use crate::clock::Clock;
+use crate::time::Nanos;
 
 /// How often the file is looked at when no event comes.
 pub const POLL: Duration = Duration::from_secs(2);
@@ -45,7 +48,8 @@ pub struct Watch {
     last: Change,
     /// The last content that was handed out.
     content: Vec<u8>,
-    written: Option<Instant>,
+    clock: Clock,
+    written: Option<Nanos>,
 }
 
 /// Makes a [`Watch`] look now. Cheap to clone.
@@ -84,6 +88,7 @@ impl Watch {
             _watcher: watcher,
             last: Change::Content(content.to_owned()),
             content: content.to_owned(),
+            clock: Clock::new(),
             written: None,
         }
     }
@@ -120,7 +125,7 @@ impl Watch {
     /// Looks; when there is something new, looks until it stays as it is.
     async fn settled(&mut self) -> Option<Change> {
         let mut seen = self.look().await;
-        let mut since = Instant::now();
+        let mut since = self.clock.now();
         while seen != self.last {
             tokio::time::sleep(SETTLE).await;
             while let Ok(hint) = self.hints.try_recv() {
@@ -128,8 +133,8 @@ impl Watch {
             }
             let now = self.look().await;
             if now != seen {
-                (seen, since) = (now, Instant::now());
-            } else if since.elapsed() >= self.patience(&seen) {
+                (seen, since) = (now, self.clock.now());
+            } else if self.clock.now().since(since) >= self.patience(&seen) {
                 return Some(seen);
             }
         }
@@ -137,7 +142,7 @@ impl Watch {
     }
 
     fn patience(&self, seen: &Change) -> Duration {
-        if self.written.is_some_and(|at| at.elapsed() < MOST_WRITING) {
+        if self.written.is_some_and(|at| self.clock.now().since(at) < MOST_WRITING) {
             return MOST_WRITING;
         }
         match seen {
@@ -148,7 +153,7 @@ impl Watch {
 
     fn note(&mut self, hint: Hint) {
         match hint {
-            Hint::Written => self.written = Some(Instant::now()),
+            Hint::Written => self.written = Some(self.clock.now()),
             Hint::Closed => self.written = None,
             Hint::Look => {}
         }

@@ -41,6 +41,11 @@ impl Live {
         let mut parts = self.parts();
         let new = Parts::grown_from(Some(&parts), config, self.workers)?;
         new.settle(&parts);
+        if new.needs_restart(&parts) {
+            tracing::warn!(
+                "listen addresses, threads, TLS, max_connections or header_timeout: changed at the next start"
+            );
+        }
         self.table.store(Arc::new(new.table()));
         for (_, removed) in parts.limiters.iter().filter(|(name, _)| !new.limiters.contains_key(*name)) {
             // No route leads there any more: who still waits is told so, who is in flight may finish.
@@ -134,6 +139,16 @@ impl Parts {
                 limiter.set_law(now.law().build());
             }
         }
+    }
+
+    /// Whether something changed that a running gateway keeps as it was when it started.
+    fn needs_restart(&self, old: &Parts) -> bool {
+        let kept = |parts: &Parts| {
+            let (server, admin) = (parts.config.server(), parts.config.admin().listen());
+            let (listen, tls) = (server.listen(), server.tls().cloned());
+            (listen, tls, server.threads(), server.max_connections(), server.header_timeout(), admin)
+        };
+        kept(self) != kept(old)
     }
 
     fn table(&self) -> Table {
