@@ -8,7 +8,8 @@
 //! [`Outbox`], which merges instead of growing.
 //!
 //! Reading order: `notice`, `aggregate` with `sketch` and `distinct`, `condition`, `tally`,
-//! `outbox` with `retry`. With the feature `alerts` come the senders: `message`, `sink`, `pump`.
+//! `outbox` with `retry`. With the feature `alerts` come the senders: `message`,
+//! `receiver`, `line`, `pump`.
 
 mod notice;
 
@@ -23,6 +24,15 @@ mod outbox;
 mod retry;
 mod standing;
 
+#[cfg(feature = "alerts")]
+mod line;
+#[cfg(feature = "alerts")]
+pub mod message;
+#[cfg(feature = "alerts")]
+mod pump;
+#[cfg(feature = "alerts")]
+mod receiver;
+
 pub use aggregate::{Aggregator, Settings};
 pub use condition::{Conditions, Vitals};
 pub use notice::{Kind, Notice, Seen, State, Subject};
@@ -31,3 +41,8 @@ pub use retry::Retry;
 pub use sketch::{Heaviest, Heavy};
 pub use standing::Standing;
 pub use tally::{Tallies, Tally};
+
+#[cfg(feature = "alerts")]
+pub use pump::{Alerts, LineStatus, Status};
+#[cfg(feature = "alerts")]
+pub use receiver::{Alertmanager, Form, Receiver, SIGNATURE, Secret, Webhook};

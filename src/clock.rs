@@ -41,7 +41,7 @@ impl Clock {
 }
 
 /// Wall time, for records that people read. Never used to measure.
-#[cfg_attr(not(feature = "audit"), expect(dead_code, reason = "only the audit log tells wall time"))]
+#[cfg_attr(not(any(feature = "audit", feature = "alerts")), expect(dead_code, reason = "only records tell wall time"))]
 #[expect(clippy::disallowed_methods, reason = "this is the place")]
 pub(crate) fn wall() -> std::time::SystemTime {
     std::time::SystemTime::now()

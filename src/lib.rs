@@ -38,6 +38,8 @@ pub mod metrics;
 mod clock;
 pub mod histogram;
 mod sync;
+#[cfg(any(feature = "audit", feature = "alerts"))]
+mod wall;
 
 pub use admission::Mode;
 pub use bounds::Bounds;

@@ -1,0 +1,8 @@
+//! Alerts from refusal to receiver: a webhook on a real socket that fails, hangs, throttles and
+//! comes back, and a real Alertmanager.
+
+mod alerts {
+    pub mod alertmanager;
+    pub mod receiver;
+    pub mod webhook;
+}
