@@ -2,7 +2,7 @@
 //! comes back, and a real Alertmanager.
 
 mod alerts {
-    pub mod alertmanager;
-    pub mod receiver;
-    pub mod webhook;
+    pub(crate) mod alertmanager;
+    pub(crate) mod receiver;
+    pub(crate) mod webhook;
 }

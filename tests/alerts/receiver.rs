@@ -16,35 +16,35 @@ use tokio::time::Instant;
 
 /// What the next request is answered with; 200 once the list is over.
 #[derive(Clone, Copy, Debug)]
-pub enum Answer {
+pub(crate) enum Answer {
     Status(u16),
     Throttle { retry_after: u64 },
     Hang,
     LargerThan { bytes: usize },
 }
 
-pub struct Received {
-    pub at: Instant,
-    pub headers: HeaderMap,
-    pub body: String,
-    pub taken: bool,
+pub(crate) struct Received {
+    pub(crate) at: Instant,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+    pub(crate) taken: bool,
 }
 
 impl Received {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).expect("JSON")
     }
 }
 
 #[derive(Clone, Default)]
-pub struct Hook {
+pub(crate) struct Hook {
     answers: Arc<Mutex<VecDeque<Answer>>>,
-    pub received: Arc<Mutex<Vec<Received>>>,
+    pub(crate) received: Arc<Mutex<Vec<Received>>>,
 }
 
 impl Hook {
     /// Starts one on a free port.
-    pub async fn start(answers: impl IntoIterator<Item = Answer>) -> (Self, String) {
+    pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> (Self, String) {
         let hook = Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), ..Self::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
@@ -54,7 +54,7 @@ impl Hook {
     }
 
     /// All messages that were taken, as JSON.
-    pub fn taken(&self) -> Vec<Value> {
+    pub(crate) fn taken(&self) -> Vec<Value> {
         self.received.lock().expect("no panic").iter().filter(|r| r.taken).map(Received::json).collect()
     }
 }
@@ -82,7 +82,7 @@ async fn take(State(hook): State<Hook>, headers: HeaderMap, body: Bytes) -> Resp
     }
 }
 
-pub fn webhook(url: &str) -> Webhook {
+pub(crate) fn webhook(url: &str) -> Webhook {
     Webhook {
         url: Secret::Text(url.into()),
         form: Form::Json,
@@ -92,7 +92,7 @@ pub fn webhook(url: &str) -> Webhook {
     }
 }
 
-pub fn alerts(receiver: Receiver, settings: tidegate::alerts::Settings) -> Alerts {
+pub(crate) fn alerts(receiver: Receiver, settings: tidegate::alerts::Settings) -> Alerts {
     // Another test of this process may have been first.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()
@@ -106,7 +106,7 @@ pub fn alerts(receiver: Receiver, settings: tidegate::alerts::Settings) -> Alert
     alerts
 }
 
-pub fn rejection(reason: RejectReason) -> Rejection {
+pub(crate) fn rejection(reason: RejectReason) -> Rejection {
     Rejection {
         limiter: "payments".into(),
         class: None,
