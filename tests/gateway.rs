@@ -20,5 +20,7 @@ mod limits;
 mod reload;
 #[path = "gateway/stop.rs"]
 mod stop;
+#[path = "gateway/tls.rs"]
+mod tls;
 #[path = "gateway/upgrades.rs"]
 mod upgrades;
