@@ -68,6 +68,16 @@ pub const CONFIG_VERSION: &str = "tidegate_config_version";
 pub const CONFIG_AGE: &str = "tidegate_config_age_seconds";
 /// Configs that were refused.
 pub const CONFIG_REFUSED: &str = "tidegate_config_refused_total";
+/// Changes that were taken back because things got worse.
+pub const CONFIG_REVERTED: &str = "tidegate_config_reverted_total";
+/// 1 while a change is watched.
+pub const CONFIG_BAKING: &str = "tidegate_config_baking";
+/// 1 while the config file is not in force and need not be: not in the share, or it waits.
+pub const CONFIG_PENDING: &str = "tidegate_config_pending";
+/// 1 when the last record could be written to the audit log.
+pub const AUDIT_OK: &str = "tidegate_audit_ok";
+/// Records that could not be written to the audit log.
+pub const AUDIT_FAILURES: &str = "tidegate_audit_failures_total";
 /// 1 when the config file can only be looked at, because watching it does not work.
 pub const CONFIG_BLIND: &str = "tidegate_config_polling";
 /// Client connections that are open.
@@ -80,6 +90,11 @@ pub fn describe() {
     describe_gauge!(CONFIG_VERSION, "How often a config was applied, the first included");
     describe_gauge!(CONFIG_AGE, Unit::Seconds, "How long the config has been in force");
     describe_counter!(CONFIG_REFUSED, "Configs that were refused");
+    describe_counter!(CONFIG_REVERTED, "Changes that were taken back because things got worse");
+    describe_gauge!(CONFIG_BAKING, "1 while a change is watched");
+    describe_gauge!(CONFIG_PENDING, "1 while the config file is not in force and need not be");
+    describe_gauge!(AUDIT_OK, "1 when the last record could be written to the audit log");
+    describe_counter!(AUDIT_FAILURES, "Records that could not be written to the audit log");
     describe_gauge!(CONFIG_BLIND, "1 when the config file is only polled, because watching it does not work");
     describe_gauge!(CONNECTIONS, "Client connections that are open");
 }
@@ -185,8 +200,18 @@ pub struct ConfigState {
     pub age: Duration,
     /// How many were refused.
     pub refused: u64,
+    /// How many were taken back.
+    pub reverted: u64,
+    /// Whether the one in force is watched.
+    pub baking: bool,
+    /// Whether the file holds another one, which need not be in force here or now.
+    pub pending: bool,
     /// Whether the file is only polled.
     pub blind: bool,
+    /// Whether the last record could be written to the audit log; `None` without a log.
+    pub audit_ok: Option<bool>,
+    /// Records that could not be written.
+    pub audit_failures: u64,
 }
 
 /// Writes the state of the config. To be called at a scrape.
@@ -197,7 +222,14 @@ pub fn record_config(state: &ConfigState) {
     gauge!(CONFIG_VERSION).set(state.version as f64);
     gauge!(CONFIG_AGE).set(state.age.as_secs_f64());
     counter!(CONFIG_REFUSED).absolute(state.refused);
+    counter!(CONFIG_REVERTED).absolute(state.reverted);
+    gauge!(CONFIG_BAKING).set(flag(state.baking));
+    gauge!(CONFIG_PENDING).set(flag(state.pending));
     gauge!(CONFIG_BLIND).set(flag(state.blind));
+    if let Some(ok) = state.audit_ok {
+        gauge!(AUDIT_OK).set(flag(ok));
+        counter!(AUDIT_FAILURES).absolute(state.audit_failures);
+    }
 }
 
 /// Writes how many client connections are open. To be called at a scrape.

@@ -3,7 +3,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::clock;
@@ -35,6 +35,8 @@ pub struct AuditLog {
     dir: PathBuf,
     limits: LogLimits,
     file: File,
+    /// Device and inode of the file.
+    id: (u64, u64),
     size: u64,
     /// The number of the first record in the file.
     first: u64,
@@ -68,6 +70,7 @@ impl AuditLog {
         let mut log = Self {
             dir: dir.to_owned(),
             limits,
+            id: id_of(&file)?,
             file,
             size: found.size,
             first: found.first,
@@ -86,6 +89,7 @@ impl AuditLog {
     /// # Errors
     /// When it cannot be written; then nothing of it is left, as far as the disk allows.
     pub fn append(&mut self, entry: Entry) -> io::Result<Record> {
+        self.still_there()?;
         if self.size >= self.limits.max_size {
             self.rotate()?;
         }
@@ -114,11 +118,22 @@ impl AuditLog {
         self.last.as_ref()
     }
 
+    /// A file that was removed or moved away still takes writes, which nobody would ever see.
+    fn still_there(&self) -> io::Result<()> {
+        let there = std::fs::metadata(self.dir.join(CURRENT))?;
+        if (there.dev(), there.ino()) == self.id {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::NotFound, "the audit log was removed or moved away"))
+        }
+    }
+
     /// A crash between the steps leaves no current file, or one that is empty: both are found again.
     fn rotate(&mut self) -> io::Result<()> {
         let current = self.dir.join(CURRENT);
         std::fs::rename(&current, rotated(&self.dir, self.first))?;
         self.file = options().append(true).open(&current)?;
+        self.id = id_of(&self.file)?;
         self.size = 0;
         sync_dir(&self.dir)?;
         let mut full = files(&self.dir)?;
@@ -192,6 +207,11 @@ fn options() -> OpenOptions {
     let mut options = File::options();
     options.create(true).write(true).mode(0o600);
     options
+}
+
+fn id_of(file: &File) -> io::Result<(u64, u64)> {
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 /// A new name is on disk when its directory is.

@@ -126,7 +126,11 @@ impl Settings {
         if let LawConfig::Aimd { backoff, .. } = limiter.law() {
             self.put(&key("aimd.backoff"), backoff);
         }
-        if let LawConfig::Aimd { latency_target: Some(target), .. } = limiter.law() {
+        let target = match limiter.law() {
+            LawConfig::Knee { latency_target } | LawConfig::Aimd { latency_target, .. } => latency_target,
+            LawConfig::Gradient | LawConfig::Vegas | LawConfig::Fixed => None,
+        };
+        if let Some(target) = target {
             self.time(&key("latency_target"), target);
         }
         self.put(&key("mode"), limiter.mode().as_str());

@@ -5,6 +5,7 @@
 
 mod auth;
 mod view;
+mod write;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,6 +27,8 @@ use serde_json::json;
 use tidegate::metrics;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+
+pub(crate) use auth::{VARIABLE, tokens};
 
 use crate::live::Live;
 use crate::reload::Reloader;
@@ -37,6 +40,7 @@ pub(crate) struct Admin {
     reloader: Arc<Reloader>,
     places: Arc<Places>,
     ready: AtomicBool,
+    writes: auth::Pace,
 }
 
 /// Connections served at a time.
@@ -45,10 +49,12 @@ const MOST_CONNECTIONS: usize = 64;
 const MOST_TIME: Duration = Duration::from_secs(10);
 /// The largest request body.
 const MOST_BODY: usize = 64 << 10;
+/// The largest config that is checked.
+const MOST_CONFIG: usize = 4 << 20;
 
 impl Admin {
     pub(crate) fn new(live: Arc<Live>, reloader: Arc<Reloader>, places: Arc<Places>) -> Arc<Self> {
-        Arc::new(Self { live, reloader, places, ready: AtomicBool::new(true) })
+        Arc::new(Self { live, reloader, places, ready: AtomicBool::new(true), writes: auth::Pace::default() })
     }
 
     /// Tells load balancers to send nobody any more.
@@ -75,7 +81,10 @@ fn router(admin: Arc<Admin>) -> Router {
         .route("/api/v1/limiters/{name}", get(limiter))
         .route("/api/v1/limiters/{name}/decisions", get(decisions))
         .route("/api/v1/config", get(config))
-        .route("/api/v1/reload", post(reload))
+        .route("/api/v1/limiters/{name}/bounds", put(write::bounds))
+        .route("/api/v1/reload", post(write::reload))
+        .route("/api/v1/restore", post(write::restore))
+        .route("/api/v1/check", post(write::check).layer(DefaultBodyLimit::max(MOST_CONFIG)))
         .layer(DefaultBodyLimit::max(MOST_BODY))
         .layer(middleware::from_fn(in_time))
         .with_state(admin)
@@ -157,17 +166,4 @@ fn no_limiter(admin: &Admin, name: &str) -> Response {
 
 async fn config(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
     Json(view::config(&admin.reloader))
-}
-
-async fn reload(State(admin): State<Arc<Admin>>, headers: HeaderMap) -> Response {
-    if let Err(why) = auth::may_write(admin.live.config().admin(), &headers) {
-        return (StatusCode::FORBIDDEN, Json(json!({ "error": why }))).into_response();
-    }
-    match admin.reloader.now() {
-        Ok(_) => Json(view::config(&admin.reloader)).into_response(),
-        Err(err) => {
-            let body = json!({ "error": format!("{err:#}") });
-            (StatusCode::UNPROCESSABLE_ENTITY, Json(body)).into_response()
-        }
-    }
 }

@@ -1,13 +1,14 @@
-//! The command line: what can be asked for, and the answers that need no running gateway.
+//! The command line: what can be asked for.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use tidegate::config::{Config, InvalidConfig, Overrides};
 
 use crate::sim::SimArgs;
+use crate::tools::audit::AuditArgs;
+use crate::tools::check::CheckArgs;
+use crate::tools::set::SetArgs;
 
 /// An adaptive concurrency limiter: gateway and tools.
 #[derive(Debug, Parser)]
@@ -28,8 +29,12 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Show in a simulator what a setting will do before it is live.
     Sim(SimArgs),
-    /// Say what is wrong with a config file; exit 0 when nothing is, 1 otherwise.
+    /// Say what is wrong with a config file, or what it would change; exit 0 when it is good, 1 otherwise.
     Check(CheckArgs),
+    /// Set the bounds of a limiter.
+    Set(SetArgs),
+    /// Show or check the audit log, or put back an earlier version of the config.
+    Audit(AuditArgs),
 }
 
 /// Values given here lie over those of the file, also after a reload.
@@ -53,6 +58,9 @@ pub(crate) struct ServeArgs {
     /// The largest limit of the limiter `default`.
     #[arg(long)]
     pub(crate) max: Option<u32>,
+    /// The name of this instance, which decides in which shares it is [default: the host's].
+    #[arg(long, value_name = "NAME", env = "TIDEGATE_INSTANCE")]
+    pub(crate) instance: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -60,15 +68,6 @@ pub(crate) struct DemoArgs {
     /// How long it runs.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(3..=3600))]
     pub(crate) seconds: u32,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
-    /// The file to check.
-    file: PathBuf,
-    /// Checked as if `serve` had it too.
-    #[arg(long, value_name = "URL")]
-    upstream: Option<String>,
 }
 
 impl ServeArgs {
@@ -80,20 +79,6 @@ impl ServeArgs {
             min: self.min,
             max: self.max,
         }
-    }
-
-    /// The config to start with, and the text it was read from.
-    pub(crate) fn load(&self) -> anyhow::Result<(Config, Vec<u8>)> {
-        let text = match &self.config {
-            Some(path) => std::fs::read(path).with_context(|| format!("config file {}", path.display()))?,
-            None => Vec::new(),
-        };
-        let name = self.config.as_deref().unwrap_or(Path::new("command line"));
-        let config = parse(name, &text, &self.overrides()).map_err(|err| match err {
-            Unusable::Invalid(invalid) => anyhow::anyhow!("the config is not usable\n{}", invalid.drawn().trim_end()),
-            Unusable::NotText => anyhow::anyhow!("{err}"),
-        })?;
-        Ok((config, text))
     }
 }
 
@@ -119,28 +104,4 @@ impl std::fmt::Display for Unusable {
 pub(crate) fn parse(file: &Path, text: &[u8], overrides: &Overrides) -> Result<Config, Unusable> {
     let text = std::str::from_utf8(text).map_err(|_| Unusable::NotText)?;
     Config::parse(&file.display().to_string(), text, overrides).map_err(Unusable::Invalid)
-}
-
-/// `tidegate check`.
-pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let text = std::fs::read(&args.file).with_context(|| format!("config file {}", args.file.display()))?;
-    let overrides = Overrides { upstream: args.upstream.clone(), ..Overrides::default() };
-    match parse(&args.file, &text, &overrides) {
-        Ok(config) => {
-            let (limiters, routes) = (config.limiters().len(), config.routes().len());
-            println!("{}: good; {limiters} limiters, {routes} routes", args.file.display());
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(Unusable::Invalid(invalid)) => {
-            print!("{}", invalid.drawn());
-            for line in invalid.lines() {
-                println!("{line}");
-            }
-            Ok(ExitCode::FAILURE)
-        }
-        Err(err) => {
-            println!("{}: {err}", args.file.display());
-            Ok(ExitCode::FAILURE)
-        }
-    }
 }

@@ -22,6 +22,9 @@ pub(crate) struct Live {
     parts: Mutex<Parts>,
 }
 
+/// A config with everything that it needs, ready to be put in force.
+pub(crate) struct Prepared(Parts);
+
 /// What the table was made from.
 struct Parts {
     config: Arc<Config>,
@@ -36,10 +39,15 @@ impl Live {
         Ok(Self { workers, table: ArcSwap::from_pointee(parts.table()), parts: Mutex::new(parts) })
     }
 
-    /// Puts `config` in force, in place. With an error, nothing has changed.
-    pub(crate) fn apply(&self, config: Config) -> anyhow::Result<()> {
+    /// Makes what `config` needs and does not have yet. Changes nothing; all that can fail is here.
+    pub(crate) fn prepare(&self, config: Config) -> anyhow::Result<Prepared> {
+        Parts::grown_from(Some(&self.parts()), config, self.workers).map(Prepared)
+    }
+
+    /// Puts what was prepared in force, in place. To be called by one at a time, and for what was
+    /// prepared last.
+    pub(crate) fn commit(&self, Prepared(new): Prepared) {
         let mut parts = self.parts();
-        let new = Parts::grown_from(Some(&parts), config, self.workers)?;
         new.settle(&parts);
         if new.needs_restart(&parts) {
             tracing::warn!(
@@ -52,7 +60,6 @@ impl Live {
             removed.close();
         }
         *parts = new;
-        Ok(())
     }
 
     /// Refuses newcomers and those who wait; who is in flight may finish.

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "a shell around sockets reads the clock where it needs it")]
 
 mod admin;
+mod bake;
 mod cli;
 mod client;
 mod demo;
@@ -11,6 +12,8 @@ mod reload;
 mod route;
 mod serve;
 mod sim;
+mod tools;
+mod trail;
 mod upstream;
 mod worker;
 
@@ -32,7 +35,9 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Demo(args) => demo::run(&args),
         Command::Sim(args) => sim::run(args),
-        Command::Check(args) => cli::check(&args),
+        Command::Check(args) => tools::check::run(&args),
+        Command::Set(args) => tools::set::run(&args),
+        Command::Audit(args) => tools::audit::run(&args),
     };
     match done {
         Ok(code) => code,

@@ -1,55 +1,97 @@
 //! A changed config file, put in force: on events, by looking, on SIGHUP and on request.
 //!
-//! All or nothing: with one error anywhere, the config that runs stays, and the state says why. Each
-//! change of that state is logged once, not each look at it.
+//! All or nothing: with one error anywhere, the config that runs stays, and the state says why. A
+//! change is recorded before it takes effect. One change after the other: `turn` is held while one is
+//! put through, disks included; `state` is what others look at and is held for moments only.
+//!
+//! Reading order: this file watches, `change` puts one text through, `state` is what is told of it.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime};
+mod change;
+mod request;
+mod start;
+mod state;
 
-use anyhow::Context;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use tidegate::audit::owner_of;
+use tidegate::config::Overrides;
 use tidegate::config::watch::{Change, Watch};
-use tidegate::config::{Overrides, content_hash};
-use tidegate::metrics::ConfigState;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli;
+use crate::bake::{Bake, History};
 use crate::live::Live;
+use crate::trail::Trail;
+
+pub(crate) use change::{Done, NotDone, Who};
+pub(crate) use request::Bounds;
+pub(crate) use start::Start;
+pub(crate) use state::State;
 
 /// Reads, checks and applies one config file.
 pub(crate) struct Reloader {
     path: Option<PathBuf>,
     overrides: Overrides,
+    instance: String,
     live: Arc<Live>,
     state: Mutex<State>,
+    turn: Mutex<Turn>,
+    /// What the file held when the gateway started, in force or not.
     first: Vec<u8>,
 }
 
-/// The config in force, and what is wrong with the file if it is another one.
-#[derive(Clone)]
-pub(crate) struct State {
-    pub(crate) hash: String,
-    pub(crate) version: u64,
-    pub(crate) since: Instant,
-    pub(crate) applied_at: SystemTime,
-    pub(crate) refused: u64,
-    pub(crate) error: Option<String>,
-    pub(crate) blind: Option<String>,
+/// What only one change at a time may touch.
+struct Turn {
+    trail: Trail,
+    history: History,
+    /// The text in force.
+    text: Vec<u8>,
+    baking: Option<Baking>,
+    /// The newest change that waits for the one that bakes.
+    waiting: Option<(Vec<u8>, Who)>,
+    /// A change of the file that could not be recorded: tried again.
+    unrecorded: Option<(Vec<u8>, Who)>,
+    /// The change that was taken back last: not applied again until the file holds something else.
+    taken_back: Option<String>,
 }
 
+/// A change that is watched, and what it replaced.
+struct Baking {
+    bake: Bake,
+    before: Vec<u8>,
+    /// Whether this gateway wrote the file, so that it may put it back.
+    wrote_file: bool,
+}
+
+/// How often limiters are read for comparisons.
+const TICK: Duration = Duration::from_secs(1);
+/// How often and how far apart somebody who is asked for an answer tries to get a turn: 5 s.
+const TRIES: u32 = 250;
+const TRY_EVERY: Duration = Duration::from_millis(20);
+
 impl Reloader {
-    /// For a gateway that already runs with `text`.
-    pub(crate) fn new(path: Option<PathBuf>, overrides: Overrides, live: Arc<Live>, text: &[u8]) -> Self {
-        let state = State {
-            hash: content_hash(text),
-            version: 1,
-            since: Instant::now(),
-            applied_at: SystemTime::now(),
-            refused: 0,
-            error: None,
-            blind: None,
+    /// For a gateway that runs already, with what `start` says.
+    pub(crate) fn new(start: Start, overrides: Overrides, live: Arc<Live>) -> Self {
+        let state = State::at_start(&start);
+        let turn = Turn {
+            trail: start.trail,
+            history: History::default(),
+            text: start.text,
+            baking: None,
+            waiting: None,
+            unrecorded: None,
+            taken_back: start.taken_back,
         };
-        Self { path, overrides, live, state: Mutex::new(state), first: text.to_owned() }
+        Self {
+            path: start.path,
+            overrides,
+            instance: start.instance,
+            live,
+            state: Mutex::new(state),
+            turn: Mutex::new(turn),
+            first: start.file_text,
+        }
     }
 
     /// Watches and applies until it is dropped.
@@ -60,6 +102,10 @@ impl Reloader {
             tracing::warn!(why, "the config file cannot be watched; it is looked at every 2 s");
             self.state().blind = Some(why.to_owned());
         }
+        if is_mounted(path) {
+            let path = path.display();
+            tracing::warn!(%path, "the config file is mounted on its own: a file put in its place outside is not seen; mount its directory");
+        }
         let looker = watch.looker();
         let hangups = async {
             let Ok(mut hangup) = signal(SignalKind::hangup()) else { return std::future::pending().await };
@@ -69,50 +115,52 @@ impl Reloader {
         };
         let changes = async {
             loop {
-                match watch.changed().await {
-                    Change::Content(text) => drop(self.take(&text)),
-                    Change::Trouble(why) => self.refuse(&why),
+                let change = watch.changed().await;
+                let reloader = self.clone();
+                // Disks are waited for where nobody else waits.
+                let done = tokio::task::spawn_blocking(move || reloader.noticed(change)).await;
+                if let Err(err) = done {
+                    tracing::error!(%err, "a change of the config file was not put through");
                 }
             }
         };
-        tokio::join!(hangups, changes);
-    }
-
-    /// Reads the file now and applies it. Says what became of it.
-    pub(crate) fn now(&self) -> anyhow::Result<State> {
-        let path = self.path.as_ref().context("there is no config file: the gateway was started without --config")?;
-        let text = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
-        anyhow::ensure!(!text.trim_ascii().is_empty(), "{}: the file is empty", path.display());
-        self.take(&text)
-    }
-
-    fn take(&self, text: &[u8]) -> anyhow::Result<State> {
-        let hash = content_hash(text);
-        // Held throughout: changes are applied one after the other, in the order they are seen.
-        let mut state = self.state();
-        if hash == state.hash {
-            if state.error.take().is_some() {
-                tracing::info!(hash, "the config file holds what is in force again");
+        let ticks = async {
+            let mut ticks = tokio::time::interval(TICK);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                let reloader = self.clone();
+                // A panic is told by the panic hook; the next tick tries again.
+                drop(tokio::task::spawn_blocking(move || reloader.tick()).await);
             }
-            return Ok(state.clone());
-        }
-        let path = self.path.as_deref().unwrap_or(std::path::Path::new(""));
-        let applied = cli::parse(path, text, &self.overrides)
-            .map_err(|err| anyhow::anyhow!("{err}"))
-            .and_then(|config| self.live.apply(config));
-        if let Err(err) = applied {
-            note_refusal(&mut state, &format!("{err:#}"));
-            return Err(err);
-        }
-        state.version += 1;
-        (state.hash, state.error) = (hash, None);
-        (state.since, state.applied_at) = (Instant::now(), SystemTime::now());
-        tracing::info!(hash = state.hash, version = state.version, "config applied");
-        Ok(state.clone())
+        };
+        tokio::join!(hangups, changes, ticks);
     }
 
-    fn refuse(&self, why: &str) {
-        note_refusal(&mut self.state(), why);
+    fn noticed(&self, change: Change) {
+        match change {
+            // What became of it is in the state and in the log.
+            Change::Content(text) => drop(self.put_through(&text, &self.owner())),
+            Change::Trouble(why) => self.refuse(&mut self.turn(), None, &why, &self.owner()),
+        }
+    }
+
+    /// Whoever the file belongs to.
+    fn owner(&self) -> Who {
+        let owner = self.path.as_deref().map(owner_of).and_then(Result::ok);
+        Who { actor: format!("file:{}", owner.unwrap_or_else(|| "unknown".to_owned())), reason: None }
+    }
+
+    fn tick(&self) {
+        let now = Instant::now();
+        let limiters = self.live.limiters();
+        let mut turn = self.turn();
+        turn.history.note(now, &limiters);
+        self.look_at_baking(&mut turn, now, &limiters);
+        if let Some((text, who)) = turn.unrecorded.take() {
+            // What became of it is in the state and in the log.
+            drop(self.put(&mut turn, &text, &who, false));
+        }
     }
 
     /// The state, to be shown.
@@ -121,32 +169,34 @@ impl Reloader {
     }
 
     /// The file, if there is one.
-    pub(crate) fn path(&self) -> Option<&std::path::Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl State {
-    /// As the metrics want it.
-    pub(crate) fn measured(&self) -> ConfigState {
-        ConfigState {
-            ok: self.error.is_none(),
-            version: self.version,
-            age: self.since.elapsed(),
-            refused: self.refused,
-            blind: self.blind.is_some(),
+    /// The turn, for somebody who is asked for an answer: not for longer than a disk usually takes.
+    fn turn_soon(&self) -> Result<MutexGuard<'_, Turn>, NotDone> {
+        for _ in 0..TRIES {
+            match self.turn.try_lock() {
+                Ok(turn) => return Ok(turn),
+                Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(TRY_EVERY),
+            }
         }
+        Err(NotDone::Conflict("another change is being put through just now".to_owned()))
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn note_refusal(state: &mut State, why: &str) {
-    if state.error.as_deref() != Some(why) {
-        state.refused += 1;
-        state.error = Some(why.to_owned());
-        tracing::error!(why, "config not applied; the one before stays in force");
-    }
+/// Whether the file is itself a mount point, as `docker -v FILE:FILE` makes it.
+fn is_mounted(path: &Path) -> bool {
+    let Ok(path) = path.canonicalize() else { return false };
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    mounts.lines().any(|line| line.split(' ').nth(4).is_some_and(|at| Path::new(at) == path))
 }

@@ -19,7 +19,7 @@ use crate::admin::{self, Admin};
 use crate::cli::ServeArgs;
 use crate::client::Clients;
 use crate::live::Live;
-use crate::reload::Reloader;
+use crate::reload::{Reloader, Start};
 use crate::worker::{self, Places, Worker};
 
 /// A gateway that runs. Dropping it ends it at once; [`Gateway::stop`] ends it in order.
@@ -45,11 +45,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn until_told(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let (config, text) = args.load()?;
+    let (start, config) = Start::load(&args)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let gateway = Gateway::start(config).await?;
-    let reloader = Arc::new(Reloader::new(args.config.clone(), args.overrides(), gateway.live.clone(), &text));
+    let reloader = Arc::new(Reloader::new(start, args.overrides(), gateway.live.clone()));
     let admin = Admin::new(gateway.live.clone(), reloader.clone(), gateway.places.clone());
     let admin_address = admin::start(admin.clone()).await?;
     println!("listening {}", gateway.address);

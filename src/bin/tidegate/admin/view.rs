@@ -87,6 +87,16 @@ pub(super) fn config(reloader: &Reloader) -> Value {
         "ok": state.error.is_none(),
         "error": state.error,
         "refused": state.refused,
+        "reverted": state.reverted,
+        "instance": state.instance,
+        "pending": state.pending.as_ref().map(|pending| {
+            let (why, hash) = pending.parts();
+            json!({ "why": why, "hash": hash })
+        }),
+        "baking_for_s": state.bakes_for().map(|left| left.as_secs_f64()),
+        "audit": state.audit.as_ref().map(|audit| {
+            json!({ "head": audit.head, "error": audit.error, "failures": audit.failures })
+        }),
         "polling": state.blind,
     })
 }
