@@ -3,6 +3,10 @@
 //! The allocator counts for each thread apart, so that the test harness does not disturb the count.
 #![allow(unsafe_code, reason = "a global allocator cannot be written without it; the library forbids it")]
 
+#[cfg(feature = "sim")]
+#[path = "allocations/simulator.rs"]
+mod simulator;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;

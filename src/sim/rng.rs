@@ -1,7 +1,7 @@
 //! Random numbers: xoshiro256++, seeded by splitmix64, one stream for each purpose.
 //!
 //! Separate streams keep arrivals and work the same whatever a limiter decides, so that two laws
-//! meet the same requests. The same seed gives the same numbers on every machine.
+//! meet the same requests. The same seed gives the same bits on every machine.
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
