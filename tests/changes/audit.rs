@@ -23,7 +23,10 @@ async fn a_lost_log_refuses_changes_and_never_stops_traffic() {
     assert_eq!(set.status(), 409, "the file is not in force: {}", set.text);
     std::fs::remove_file(place.audit()).expect("there");
     daemon.until_max(30).await;
-    assert_eq!(place.results(), [("applied".to_owned(), "file:root".to_owned())].map(|(result, _)| (result, owner())));
+    let results: Vec<_> = place.results().into_iter().filter(|(_, actor)| *actor == owner()).collect();
+    assert_eq!(results, ["refused", "applied"].map(|result| (result.to_owned(), owner())));
+    let owed = &place.records()[0]["note"];
+    assert!(owed.as_str().expect("why").contains("recorded later"), "{owed}");
     assert!(get(daemon.admin, "/metrics").await.text.lines().any(|line| line == "tidegate_audit_ok 1"));
 }
 
@@ -52,6 +55,24 @@ async fn unrecorded_changes_are_applied_where_the_config_says_so() {
     place.write(&lax(30));
     daemon.until_max(30).await;
     assert!(daemon.log().contains("the audit log cannot be written"), "{}", daemon.log());
+    std::fs::remove_file(place.audit()).expect("there");
+    daemon.until("a log again", |now| now["audit"]["error"].is_null()).await;
+    assert_eq!(place.results(), [("applied".to_owned(), owner())], "what was owed is recorded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_gateway_with_the_same_log_runs_and_records_its_start_when_the_first_is_gone() {
+    let upstream = Upstream::slow(Duration::ZERO).await;
+    let place = Place::new(&config(&upstream, 20, ""));
+    let mut first = place.start(&[]);
+    let second = place.start(&[]);
+    assert_eq!(get(second.address, "/").await.status(), 200);
+    let now = second.config().await;
+    assert!(now["audit"]["error"].as_str().expect("why").contains("another process"), "{now}");
+    assert_eq!(place.records().len(), 1);
+    first.kill();
+    second.until("the log", |now| now["audit"]["error"].is_null()).await;
+    assert_eq!(place.records().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -134,8 +134,15 @@ async fn scrape(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
 async fn ready(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
     let ready = admin.ready.load(Ordering::Relaxed);
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let error = admin.reloader.shown().error;
-    let body = json!({ "ready": ready, "config_ok": error.is_none(), "config_error": error });
+    let config = admin.reloader.shown();
+    let body = json!({
+        "ready": ready,
+        "config_ok": config.error.is_none(),
+        "config_error": config.error,
+        "config_hash": config.hash,
+        "config_version": config.version,
+        "audit_error": config.audit.and_then(|audit| audit.error),
+    });
     (status, Json(body))
 }
 

@@ -156,6 +156,9 @@ impl Reloader {
         let limiters = self.live.limiters();
         let mut turn = self.turn();
         turn.history.note(now, &limiters);
+        // Why not, if not, is in the state of the log.
+        drop(turn.trail.pay());
+        self.state().audit = turn.trail.shown();
         self.look_at_baking(&mut turn, now, &limiters);
         if let Some((text, who)) = turn.unrecorded.take() {
             // What became of it is in the state and in the log.

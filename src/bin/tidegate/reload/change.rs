@@ -109,8 +109,8 @@ impl Reloader {
         }
         entry.in_force = hash.to_owned();
         let changes = entry.changes.clone();
-        let recorded = turn.trail.record(entry, Some(text));
-        self.state().audit = turn.trail.is_on().then(|| turn.trail.shown());
+        let recorded = turn.trail.record(entry, text);
+        self.state().audit = turn.trail.shown();
         recorded.map_err(NotDone::NotRecorded)?;
         self.live.commit(prepared);
         let before = std::mem::replace(&mut turn.text, text.to_owned());
@@ -173,7 +173,7 @@ impl Reloader {
             tracing::info!(why, hash, "the config file is not put in force");
             state.pending = Some(pending);
         }
-        self.record_only(turn, entry);
+        self.note(turn, entry);
     }
 
     /// Notes a refusal, once for each reason.
@@ -198,7 +198,7 @@ impl Reloader {
             entry.source.hash = None;
         }
         entry.note = Some(why.to_owned());
-        self.record_only(turn, entry);
+        self.note(turn, entry);
     }
 
     /// Looks at a change that bakes, when it is time to.
@@ -213,7 +213,7 @@ impl Reloader {
                 let hash = content_hash(&turn.text);
                 let mut entry = self.entry(ChangeResult::Kept, &hash, &Who::tidegate(), Vec::new());
                 entry.note = Some(figures);
-                self.record_only(turn, entry);
+                self.note(turn, entry);
             }
             Look::Worse(what) => self.take_back(turn, &what),
         }
@@ -244,7 +244,7 @@ impl Reloader {
         let mut entry = self.entry(ChangeResult::Reverted, &bad, &Who::tidegate(), changes);
         entry.in_force.clone_from(&hash);
         entry.note = Some(what.to_owned());
-        self.record_only(turn, entry);
+        self.note(turn, entry);
         self.live.commit(prepared);
         turn.text = baking.before;
         turn.taken_back = Some(bad.clone());
@@ -269,10 +269,10 @@ impl Reloader {
         }
     }
 
-    /// Records what changes nothing: when that fails, the state of the log says so.
-    fn record_only(&self, turn: &mut Turn, entry: Entry) {
-        drop(turn.trail.record(entry, None));
-        self.state().audit = turn.trail.is_on().then(|| turn.trail.shown());
+    /// Records what changes nothing, or has happened already.
+    fn note(&self, turn: &mut Turn, entry: Entry) {
+        turn.trail.note(entry);
+        self.state().audit = turn.trail.shown();
     }
 
     pub(super) fn parse(&self, text: &[u8]) -> Result<Config, Unusable> {

@@ -49,7 +49,7 @@ impl Start {
         if let Some(was) = history.in_force.clone().filter(|was| *was != hash) {
             running = start.keep_or_take(&history, was, running, &args.overrides());
         }
-        start.record(&history, &running, &args.overrides())?;
+        start.record(&history, &running, &args.overrides());
         Ok((start, running))
     }
 
@@ -78,7 +78,7 @@ impl Start {
         config
     }
 
-    fn record(&mut self, history: &Told, running: &Config, overrides: &Overrides) -> anyhow::Result<()> {
+    fn record(&mut self, history: &Told, running: &Config, overrides: &Overrides) {
         let before = history.in_force.as_ref().filter(|was| **was != self.hash).and_then(|was| {
             let text = self.trail.version(was).ok()?;
             cli::parse(Path::new("earlier version"), &text, overrides).ok()
@@ -97,13 +97,9 @@ impl Start {
             changes,
             note: self.error.clone(),
         };
-        let recorded = self.trail.record(entry, Some(&self.text));
-        if let Err(err) = recorded {
-            // There is nothing in force that could stay instead: a gateway that does not start
-            // would stop traffic.
-            tracing::error!(%err, "the start is not recorded");
-        }
-        Ok(())
+        // A start cannot be refused for want of a log: that would stop traffic.
+        self.trail.note(entry);
+        self.trail.keep(&self.text);
     }
 }
 

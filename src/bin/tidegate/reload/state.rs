@@ -64,7 +64,7 @@ impl State {
             pending: start.pending.clone(),
             baking_until: None,
             blind: None,
-            audit: start.trail.is_on().then(|| start.trail.shown()),
+            audit: start.trail.shown(),
             instance: start.instance.clone(),
         }
     }
