@@ -266,7 +266,7 @@ impl Knee {
     fn pace(&self, now: Nanos) -> Pace {
         let beat = Duration::from_secs_f64(self.traffic.beat().clamp(1e-6, 100.0));
         let calm = now.since(self.stirred) > CALM * beat;
-        let (share, least) = if calm { (2, Duration::from_millis(10)) } else { (4, Duration::from_millis(2)) };
+        let (share, least) = if calm { (2, Duration::from_millis(5)) } else { (4, Duration::from_millis(2)) };
         let min = (beat / share).max(least).min(Duration::from_secs(5));
         let samples = (self.traffic.in_flight() / 4.0).clamp(1.0, 16.0) as u32;
         Pace { min, max: (beat / 2).max(2 * min), samples }
