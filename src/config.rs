@@ -10,6 +10,7 @@
 //! effective value), `difference` (two configs, key by key), `edit` and `replace` (the file changed in
 //! place), `schema` (for editors).
 
+mod alerts;
 mod audit;
 mod change;
 mod check;
@@ -32,6 +33,7 @@ mod violation;
 #[cfg(feature = "watch")]
 pub mod watch;
 
+pub use alerts::{AlertmanagerConfig, AlertsConfig, Place, WebhookConfig};
 pub use audit::{AuditConfig, OnFailure};
 pub use change::{ChangeConfig, MaxRise};
 pub use difference::{Changed, difference};
@@ -60,6 +62,7 @@ pub struct Config {
     admin: AdminConfig,
     audit: AuditConfig,
     change: ChangeConfig,
+    alerts: AlertsConfig,
     exempt: Vec<String>,
     upstreams: BTreeMap<String, UpstreamConfig>,
     limiters: BTreeMap<String, LimiterConfig>,
@@ -135,6 +138,7 @@ impl Config {
             admin: AdminConfig::check(&file.admin, check),
             audit: AuditConfig::check(&file.audit, check),
             change: ChangeConfig::check(&file.change, check),
+            alerts: AlertsConfig::check(&file.alerts, check),
             exempt: exempt(&file.exempt, check),
             upstreams,
             limiters,
@@ -178,6 +182,11 @@ impl Config {
     /// How this config is to be applied.
     pub fn change(&self) -> &ChangeConfig {
         &self.change
+    }
+
+    /// Who is told what is wrong.
+    pub fn alerts(&self) -> &AlertsConfig {
+        &self.alerts
     }
 
     /// Paths that pass every limiter, neither counted nor sampled. One that ends in `/` stands for

@@ -60,6 +60,7 @@ fn plain(key: &str) -> String {
     }
     let parts: Vec<&str> = key.split('.').collect();
     match parts.as_slice() {
+        ["alerts", kind @ ("webhooks" | "alertmanagers"), _, rest @ ..] => format!("alerts.{kind}.{}", rest.join(".")),
         ["limiters" | "upstreams", _, rest @ ..] => format!("{}.{}", parts[0], rest.join(".")),
         _ => key.to_owned(),
     }
@@ -111,6 +112,7 @@ fn allowed(schema: &Value) -> String {
     let kind = match schema["type"].as_str() {
         Some("integer") => "whole number",
         Some("array") => "list of texts",
+        Some("object") => "table of texts",
         Some("boolean") => "`true`, `false`",
         Some("string") => "text",
         Some(other) => other,
@@ -137,7 +139,9 @@ fn reference() -> String {
             "routes" => "`[[routes]]`".to_owned(),
             _ => format!(
                 "`[{}]`",
-                path.replacen("upstreams", "upstreams.NAME", 1).replacen("limiters", "limiters.NAME", 1)
+                ["upstreams", "limiters", "webhooks", "alertmanagers"]
+                    .iter()
+                    .fold(path.clone(), |path, named| path.replacen(named, &format!("{named}.NAME"), 1))
             ),
         };
         let about = if path.is_empty() { String::new() } else { said(section) + "\n\n" };

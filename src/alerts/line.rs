@@ -20,7 +20,7 @@ const SUMMARY_BYTES: usize = 0;
 /// What all lines share.
 #[derive(Debug)]
 pub(super) struct Post {
-    pub(super) client: reqwest::Client,
+    pub(super) client: Option<reqwest::Client>,
     pub(super) instance: String,
     pub(super) clock: Clock,
     /// How far the aggregator's time is from the clock's.
@@ -28,7 +28,7 @@ pub(super) struct Post {
 }
 
 impl Post {
-    fn stamp(&self) -> Stamp {
+    pub(super) fn stamp(&self) -> Stamp {
         Stamp { wall: clock::wall(), now: Nanos(self.aggregator_now.load(Ordering::Relaxed)) }
     }
 }
@@ -122,14 +122,14 @@ impl Line {
             Form::Json => message::webhook,
             Form::Chat => message::chat,
         };
-        match to.post(&self.post.client, write(batch, envelope, to.most_bytes)).await {
-            Answer::Refused(_) => to.post(&self.post.client, write(batch, envelope, SUMMARY_BYTES)).await,
+        match to.post(self.post.client.as_ref(), write(batch, envelope, to.most_bytes)).await {
+            Answer::Refused(_) => to.post(self.post.client.as_ref(), write(batch, envelope, SUMMARY_BYTES)).await,
             answer => answer,
         }
     }
 
     async fn to_alertmanager(&self, to: &Alertmanager, state: &[Notice]) -> Answer {
-        to.post(&self.post.client, message::alertmanager(state, self.envelope(), &to.labels, to.lasts())).await
+        to.post(self.post.client.as_ref(), message::alertmanager(state, self.envelope(), &to.labels, to.lasts())).await
     }
 
     fn envelope(&self) -> Envelope<'_> {

@@ -198,7 +198,7 @@ const fn severity(kind: Kind) -> &'static str {
     }
 }
 
-fn alert(notice: &Notice, stamp: Stamp) -> Value {
+pub(super) fn alert(notice: &Notice, stamp: Stamp) -> Value {
     let tenants: Vec<Value> = notice
         .tenants
         .iter()

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use super::aggregate::{Aggregator, Settings};
 use super::condition::{Conditions, Vitals};
 use super::line::{Line, Post};
+use super::message;
 use super::notice::{Kind, Notice, Seen, State, Subject};
 use super::receiver::Receiver;
 use super::tally::{Tallies, Tally};
@@ -75,9 +76,9 @@ pub struct Status {
 }
 
 impl Alerts {
-    /// Nothing is told before [`Alerts::run`] runs. `client` posts; `instance` names this process in
-    /// messages.
-    pub fn new(client: reqwest::Client, instance: impl Into<String>) -> Self {
+    /// Nothing is told before [`Alerts::run`] runs. `client` posts, and without one
+    /// nothing is delivered; `instance` names this process in messages.
+    pub fn new(client: Option<reqwest::Client>, instance: impl Into<String>) -> Self {
         let (clock, settings) = (Clock::new(), Settings::default());
         let post = Post { client, instance: instance.into(), clock, aggregator_now: AtomicU64::new(0) };
         let inner = Inner {
@@ -153,6 +154,12 @@ impl Alerts {
     /// What goes on now.
     pub fn open(&self) -> Vec<Notice> {
         self.inner().aggregator.open()
+    }
+
+    /// What goes on now, each as the webhook's JSON has it.
+    pub fn shown(&self) -> Vec<serde_json::Value> {
+        let stamp = self.shared.post.stamp();
+        self.open().iter().map(|notice| message::alert(notice, stamp)).collect()
     }
 
     /// How alerts are doing.

@@ -116,7 +116,7 @@ pub(super) enum Answer {
 }
 
 impl Webhook {
-    pub(super) async fn post(&self, client: &reqwest::Client, body: String) -> Answer {
+    pub(super) async fn post(&self, client: Option<&reqwest::Client>, body: String) -> Answer {
         let mut headers = HeaderMap::new();
         if let Some(secret) = &self.secret {
             match secret.read().await.map(|key| signature(&key, &body)) {
@@ -133,7 +133,7 @@ impl Webhook {
 }
 
 impl Alertmanager {
-    pub(super) async fn post(&self, client: &reqwest::Client, body: String) -> Answer {
+    pub(super) async fn post(&self, client: Option<&reqwest::Client>, body: String) -> Answer {
         let mut headers = HeaderMap::new();
         if let Some(token) = &self.token {
             let bearer = token.read().await.map(|token| HeaderValue::try_from(format!("Bearer {token}")));
@@ -161,7 +161,14 @@ impl Alertmanager {
     }
 }
 
-async fn post(client: &reqwest::Client, url: &str, headers: HeaderMap, body: String, timeout: Duration) -> Answer {
+async fn post(
+    client: Option<&reqwest::Client>,
+    url: &str,
+    headers: HeaderMap,
+    body: String,
+    timeout: Duration,
+) -> Answer {
+    let Some(client) = client else { return Answer::Later("there is no HTTP client".into(), None) };
     let request = client.post(url).headers(headers).header(CONTENT_TYPE, "application/json").body(body);
     // Around all of it: a receiver that hangs after its head is as late as one that never answers.
     match tokio::time::timeout(timeout, request.send()).await {

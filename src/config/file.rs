@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::alerts::AlertsSection;
 use super::placed::Spanned;
 
 pub(super) type Text = Option<Spanned<String>>;
@@ -27,6 +28,9 @@ pub(super) struct File {
     pub(super) audit: AuditSection,
     /// What the last change of this file is about, and how carefully it is to be applied.
     pub(super) change: ChangeSection,
+    /// Who is told what is wrong, and how often: the first event at once, one summary a period, one
+    /// word at the end.
+    pub(super) alerts: AlertsSection,
     /// Paths that pass every limiter, neither counted nor sampled. One that ends in `/` stands for
     /// everything below it. For health probes.
     pub(super) exempt: Vec<Spanned<String>>,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::value::{show_duration, show_size};
 use super::{
-    AdminConfig, AuditConfig, Config, Forwarded, HostHeader, LawConfig, LimiterConfig, OnFailure, PermitEnd,
-    RouteConfig, ServerConfig, UpstreamConfig,
+    AdminConfig, AlertsConfig, AuditConfig, Config, Forwarded, HostHeader, LawConfig, LimiterConfig, OnFailure,
+    PermitEnd, Place, RouteConfig, ServerConfig, UpstreamConfig,
 };
 
 /// Whether a key's values are never shown.
@@ -26,6 +26,7 @@ pub(super) fn settings(config: &Config) -> BTreeMap<String, String> {
     all.server(config.server());
     all.admin(config.admin());
     all.audit(config.audit());
+    all.alerts(config.alerts());
     all.list("exempt", config.exempt());
     for (name, upstream) in config.upstreams() {
         all.upstream(name, upstream);
@@ -99,6 +100,41 @@ impl Settings {
         self.put("audit.max_size", show_size(audit.max_size()));
         self.put("audit.keep_files", audit.keep_files());
         self.put("audit.keep_versions", audit.keep_versions());
+    }
+
+    fn alerts(&mut self, alerts: &AlertsConfig) {
+        self.time("alerts.period", alerts.period);
+        self.time("alerts.quiet", alerts.quiet);
+        self.put("alerts.max_groups", alerts.max_groups);
+        self.put("alerts.tenants", alerts.tenants);
+        self.put("alerts.log", alerts.log);
+        if let Some(instance) = &alerts.instance {
+            self.put("alerts.instance", instance);
+        }
+        for (name, webhook) in &alerts.webhooks {
+            let key = |field: &str| format!("alerts.webhooks.{name}.{field}");
+            self.place(&key("url"), &webhook.place);
+            self.put(&key("form"), if webhook.chat { "chat" } else { "json" });
+            self.path(&key("secret_file"), webhook.secret_file.as_deref());
+            self.put(&key("max_body"), show_size(webhook.max_body));
+            self.time(&key("timeout"), webhook.timeout);
+        }
+        for (name, manager) in &alerts.alertmanagers {
+            let key = |field: &str| format!("alerts.alertmanagers.{name}.{field}");
+            self.place(&key("url"), &manager.place);
+            self.path(&key("token_file"), manager.token_file.as_deref());
+            let labels: Vec<String> = manager.labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
+            self.list(&key("labels"), &labels);
+            self.time(&key("resend"), manager.resend);
+            self.time(&key("timeout"), manager.timeout);
+        }
+    }
+
+    fn place(&mut self, key: &str, place: &Place) {
+        match place {
+            Place::Url(url) => self.put(key, url),
+            Place::File(path) => self.path(&format!("{key}_file"), Some(path)),
+        }
     }
 
     fn upstream(&mut self, name: &str, upstream: &UpstreamConfig) {

@@ -101,7 +101,7 @@ pub(crate) fn alerts(receiver: Receiver, settings: tidegate::alerts::Settings) -
         .no_proxy()
         .build()
         .expect("a client");
-    let alerts = Alerts::new(client, "gw-1");
+    let alerts = Alerts::new(Some(client), "gw-1");
     alerts.set(settings, true, vec![("test".into(), receiver)]);
     alerts
 }
