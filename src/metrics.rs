@@ -83,6 +83,17 @@ pub const CONFIG_BLIND: &str = "tidegate_config_polling";
 /// Client connections that are open.
 pub const CONNECTIONS: &str = "tidegate_connections";
 
+/// Groups of alerts that fire, by `kind`.
+pub const ALERTS_FIRING: &str = "tidegate_alerts_firing";
+/// Messages that arrived, by `receiver`.
+pub const ALERTS_DELIVERED: &str = "tidegate_alerts_delivered_total";
+/// Attempts at a message that failed, by `receiver`.
+pub const ALERTS_FAILED: &str = "tidegate_alerts_failed_total";
+/// Notices that were dropped, by `receiver`.
+pub const ALERTS_DROPPED: &str = "tidegate_alerts_dropped_total";
+/// Notices that wait, by `receiver`.
+pub const ALERTS_WAITING: &str = "tidegate_alerts_waiting";
+
 /// Tells the recorder what each metric means.
 pub fn describe() {
     describe_limiter();
@@ -97,6 +108,11 @@ pub fn describe() {
     describe_counter!(AUDIT_FAILURES, "Records that could not be written to the audit log");
     describe_gauge!(CONFIG_BLIND, "1 when the config file is only polled, because watching it does not work");
     describe_gauge!(CONNECTIONS, "Client connections that are open");
+    describe_gauge!(ALERTS_FIRING, "Groups of alerts that fire, by kind");
+    describe_counter!(ALERTS_DELIVERED, "Messages that arrived at a receiver of alerts");
+    describe_counter!(ALERTS_FAILED, "Attempts at a message to a receiver of alerts that failed");
+    describe_counter!(ALERTS_DROPPED, "Notices for a receiver of alerts that were dropped");
+    describe_gauge!(ALERTS_WAITING, "Notices that wait for a receiver of alerts");
 }
 
 fn describe_limiter() {
@@ -235,4 +251,18 @@ pub fn record_config(state: &ConfigState) {
 /// Writes how many client connections are open. To be called at a scrape.
 pub fn record_connections(open: usize) {
     gauge!(CONNECTIONS).set(open as f64);
+}
+
+/// Writes how many groups of alerts of one kind fire. To be called at a scrape.
+pub fn record_firing(kind: &'static str, groups: usize) {
+    gauge!(ALERTS_FIRING, "kind" => kind).set(groups as f64);
+}
+
+/// Writes how a receiver of alerts is doing. To be called at a scrape.
+pub fn record_receiver(receiver: &str, [delivered, failed, dropped]: [u64; 3], waiting: usize) {
+    let receiver = receiver.to_owned();
+    counter!(ALERTS_DELIVERED, "receiver" => receiver.clone()).absolute(delivered);
+    counter!(ALERTS_FAILED, "receiver" => receiver.clone()).absolute(failed);
+    counter!(ALERTS_DROPPED, "receiver" => receiver.clone()).absolute(dropped);
+    gauge!(ALERTS_WAITING, "receiver" => receiver).set(waiting as f64);
 }

@@ -24,6 +24,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
+use tidegate::alerts::{Kind, Status};
 use tidegate::metrics;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -80,6 +81,7 @@ fn router(admin: Arc<Admin>) -> Router {
         .route("/api/v1/limiters", get(limiters))
         .route("/api/v1/limiters/{name}", get(limiter))
         .route("/api/v1/limiters/{name}/decisions", get(decisions))
+        .route("/api/v1/alerts", get(alerts))
         .route("/api/v1/config", get(config))
         .route("/api/v1/limiters/{name}/bounds", put(write::bounds))
         .route("/api/v1/reload", post(write::reload))
@@ -127,8 +129,23 @@ async fn scrape(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
         }
         metrics::record_config(&admin.reloader.shown().measured());
         metrics::record_connections(admin.places.held());
+        record_alerts(&admin.live.alerts().status());
     });
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], recorder.handle().render())
+}
+
+fn record_alerts(status: &Status) {
+    for kind in Kind::ALL {
+        metrics::record_firing(kind.as_str(), status.firing[kind.index()]);
+    }
+    for line in &status.receivers {
+        metrics::record_receiver(&line.receiver, [line.delivered, line.failed, line.dropped], line.waiting);
+    }
+}
+
+async fn alerts(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
+    let alerts = admin.live.alerts();
+    Json(json!({ "open": alerts.shown(), "receivers": view::receivers(&alerts.status()) }))
 }
 
 async fn ready(State(admin): State<Arc<Admin>>) -> impl IntoResponse {

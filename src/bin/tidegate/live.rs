@@ -10,14 +10,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use tidegate::Limiter;
+use tidegate::alerts::Alerts;
 use tidegate::config::{Config, LimiterConfig};
 
+use crate::alerting;
 use crate::route::{Guard, Table};
 use crate::upstream::Upstream;
 
 /// The running parts.
 pub(crate) struct Live {
     workers: usize,
+    alerts: Alerts,
     table: ArcSwap<Table>,
     parts: Mutex<Parts>,
 }
@@ -35,8 +38,11 @@ struct Parts {
 impl Live {
     /// Starts everything that `config` names, for so many worker threads.
     pub(crate) fn start(config: Config, workers: usize) -> anyhow::Result<Self> {
+        let alerts = alerting::new(config.alerts());
         let parts = Parts::grown_from(None, config, workers)?;
-        Ok(Self { workers, table: ArcSwap::from_pointee(parts.table()), parts: Mutex::new(parts) })
+        alerting::apply(&alerts, parts.config.alerts());
+        let table = ArcSwap::from_pointee(parts.table(&alerts));
+        Ok(Self { workers, alerts, table, parts: Mutex::new(parts) })
     }
 
     /// Makes what `config` needs and does not have yet. Changes nothing; all that can fail is here.
@@ -54,7 +60,8 @@ impl Live {
                 "listen addresses, threads, TLS, max_connections or header_timeout: changed at the next start"
             );
         }
-        self.table.store(Arc::new(new.table()));
+        alerting::apply(&self.alerts, new.config.alerts());
+        self.table.store(Arc::new(new.table(&self.alerts)));
         for (_, removed) in parts.limiters.iter().filter(|(name, _)| !new.limiters.contains_key(*name)) {
             // No route leads there any more: who still waits is told so, who is in flight may finish.
             removed.close();
@@ -72,6 +79,11 @@ impl Live {
     /// The table in force.
     pub(crate) fn table(&self) -> &ArcSwap<Table> {
         &self.table
+    }
+
+    /// Alerts of this gateway.
+    pub(crate) fn alerts(&self) -> &Alerts {
+        &self.alerts
     }
 
     /// The config in force.
@@ -158,10 +170,11 @@ impl Parts {
         kept(self) != kept(old)
     }
 
-    fn table(&self) -> Table {
-        let guard = |name: &str| {
-            let settings = self.config.limiters().get(name)?;
-            Some(Arc::new(Guard::new(self.limiters.get(name)?.clone(), settings)))
+    fn table(&self, alerts: &Alerts) -> Table {
+        let guard = |name: &str, route: &str| {
+            let (settings, limiter) = (self.config.limiters().get(name)?, self.limiters.get(name)?.clone());
+            let tally = alerts.tally(limiter.name(), &route.into());
+            Some(Arc::new(Guard::new(limiter, settings, tally)))
         };
         Table::new(&self.config, |name| self.upstreams.get(name).cloned(), guard)
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "a shell around sockets reads the clock where it needs it")]
 
 mod admin;
+mod alerting;
 mod bake;
 mod cli;
 mod client;

@@ -65,6 +65,9 @@ pub(crate) async fn serve(table: Arc<Table>, peer: Arc<Peer>, request: Request<I
     let permit = match admit(guard, &request).await {
         Ok(permit) => permit,
         Err(rejected) => {
+            if let Some(guard) = guard {
+                guard.tally.rejected(&rejected, None);
+            }
             early(request);
             return answer::refusal(
                 &rejected,

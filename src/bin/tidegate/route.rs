@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use tidegate::alerts::Tally;
 use tidegate::config::{Config, Forwarded, LimiterConfig, PermitEnd, RouteConfig};
 use tidegate::{Classifier, Limiter};
 
@@ -37,21 +38,24 @@ pub(crate) struct Guard {
     pub(crate) waits: bool,
     pub(crate) reject_status: StatusCode,
     pub(crate) permit_end: PermitEnd,
+    /// Where refusals are counted for alerts.
+    pub(crate) tally: Arc<Tally>,
 }
 
 impl Guard {
-    pub(crate) fn new(limiter: Limiter, config: &LimiterConfig) -> Self {
+    pub(crate) fn new(limiter: Limiter, config: &LimiterConfig, tally: Arc<Tally>) -> Self {
         let reject_status = StatusCode::from_u16(config.reject_status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-        Self { limiter, waits: config.queue().length() > 0, reject_status, permit_end: config.permit_end() }
+        Self { limiter, waits: config.queue().length() > 0, reject_status, permit_end: config.permit_end(), tally }
     }
 }
 
 impl Table {
-    /// The names in a checked config all point to something; `upstream` and `guard` find it.
+    /// The names in a checked config all point to something; `upstream` finds it by its
+    /// name, `guard` by those of limiter and route.
     pub(crate) fn new(
         config: &Config,
         upstream: impl Fn(&str) -> Option<Arc<Upstream>>,
-        guard: impl Fn(&str) -> Option<Arc<Guard>>,
+        guard: impl Fn(&str, &str) -> Option<Arc<Guard>>,
     ) -> Self {
         let mut routes: Vec<_> = config
             .routes()
@@ -82,7 +86,7 @@ impl Table {
 }
 
 impl Route {
-    fn new(config: &RouteConfig, upstream: Arc<Upstream>, guard: impl Fn(&str) -> Option<Arc<Guard>>) -> Self {
+    fn new(config: &RouteConfig, upstream: Arc<Upstream>, guard: impl Fn(&str, &str) -> Option<Arc<Guard>>) -> Self {
         Self {
             prefix: config.prefix().into(),
             methods: config.methods().iter().filter_map(|method| method.parse().ok()).collect(),
@@ -91,7 +95,7 @@ impl Route {
             }),
             upstream_name: config.upstream().into(),
             upstream,
-            guard: config.limiter().and_then(guard),
+            guard: config.limiter().and_then(|limiter| guard(limiter, config.prefix())),
         }
     }
 

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::admin::{self, Admin};
+use crate::alerting;
 use crate::cli::ServeArgs;
 use crate::client::Clients;
 use crate::live::Live;
@@ -50,6 +51,7 @@ async fn until_told(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let gateway = Gateway::start(config).await?;
     let reloader = Arc::new(Reloader::new(start, args.overrides(), gateway.live.clone()));
+    tokio::spawn(alerting::follow(gateway.live.clone(), reloader.clone()));
     let admin = Admin::new(gateway.live.clone(), reloader.clone(), gateway.places.clone());
     let admin_address = admin::start(admin.clone()).await?;
     println!("listening {}", gateway.address);
@@ -63,7 +65,8 @@ async fn until_told(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     admin.not_ready();
     reloading.abort();
-    let drain = gateway.live.config().server().drain();
+    let live = gateway.live.clone();
+    let drain = live.config().server().drain();
     tracing::info!(drain_s = drain.as_secs_f64(), "stopping: no new connections, requests under way may finish");
     tokio::select! {
         all_ended = gateway.stop(drain) => {
@@ -74,6 +77,7 @@ async fn until_told(args: ServeArgs) -> anyhow::Result<ExitCode> {
         _ = terminate.recv() => tracing::warn!("told twice: stopped at once"),
         _ = interrupt.recv() => tracing::warn!("told twice: stopped at once"),
     }
+    alerting::last_words(&live).await;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -89,6 +93,7 @@ impl Gateway {
             .with_context(|| format!("cannot listen on {}", server.listen()))?;
         let address = listener.local_addr()?;
         let live = Arc::new(Live::start(config, threads)?);
+        tokio::spawn(alerting::run(live.clone()));
         let (stop, stopped) = watch::channel(false);
         let workers: anyhow::Result<Arc<[Worker]>> = (0..threads)
             .map(|worker| {

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
+use tidegate::alerts::Status;
 use tidegate::control::Record;
 use tidegate::law::Reason;
 use tidegate::{Limiter, Outcome, RejectReason};
@@ -103,4 +104,18 @@ pub(super) fn config(reloader: &Reloader) -> Value {
 
 fn millis(duration: std::time::Duration) -> f64 {
     duration.as_secs_f64() * 1e3
+}
+
+/// How each receiver of alerts is doing.
+pub(super) fn receivers(status: &Status) -> Vec<Value> {
+    let shown = status.receivers.iter().map(|line| {
+        json!({
+            "receiver": line.receiver,
+            "delivered": line.delivered,
+            "failed": line.failed,
+            "dropped": line.dropped,
+            "waiting": line.waiting,
+        })
+    });
+    shown.collect()
 }
