@@ -9,6 +9,7 @@ const PURE: &[&str] = &[
     "alerts/aggregate",
     "alerts/condition",
     "alerts/distinct",
+    "alerts/message",
     "alerts/notice",
     "alerts/outbox",
     "alerts/retry",

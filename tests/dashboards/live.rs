@@ -1,4 +1,5 @@
 use std::fmt::Write;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -38,14 +39,15 @@ async fn answer(Query(ask): Query<Ask>) -> (StatusCode, HeaderMap) {
     (status, headers)
 }
 
-fn config(upstream: u16, hook: u16) -> String {
+fn config(upstream: u16, hook: u16, audit: &Path) -> String {
     format!(
-        "[alerts.webhooks.hook]\nurl = \"http://127.0.0.1:{hook}/\"\n\
+        "[audit]\ndir = \"{}\"\n[alerts.webhooks.hook]\nurl = \"http://127.0.0.1:{hook}/\"\n\
          [upstreams.main]\nurl = \"http://127.0.0.1:{upstream}\"\n\
          [limiters.main]\nmin = 2\nmax = 8\nlaw = \"knee\"\nqueue = {{ length = 4, wait = \"50ms\" }}\n\
          [limiters.watched]\nmin = 1\nmax = 2\nmode = \"shadow\"\n\
          [[routes]]\nprefix = \"/watched\"\nupstream = \"main\"\nlimiter = \"watched\"\n\
-         [[routes]]\nprefix = \"/\"\nupstream = \"main\"\nlimiter = \"main\"\n"
+         [[routes]]\nprefix = \"/\"\nupstream = \"main\"\nlimiter = \"main\"\n",
+        audit.display()
     )
 }
 
@@ -105,7 +107,7 @@ async fn every_panel_draws_what_a_real_prometheus_scraped_from_a_real_gateway() 
     let hook = serve(Router::new().fallback(async || StatusCode::OK)).await;
     let (gateway, admin, prometheus) = (free_port(), free_port(), free_port());
     let file = dir.0.join("tidegate.toml");
-    std::fs::write(&file, config(upstream, hook)).expect("written");
+    std::fs::write(&file, config(upstream, hook, &dir.0.join("audit"))).expect("written");
     let _gateway = Process::start(
         Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .args(["serve", "--listen", &format!("127.0.0.1:{gateway}"), "--admin", &format!("127.0.0.1:{admin}")])

@@ -45,11 +45,16 @@ pub(crate) async fn run(live: Arc<Live>) {
     live.alerts().clone().run(move || live.limiters()).await;
 }
 
-/// Tells while the config file is not what is in force, until it is dropped.
+/// Tells while the config file is not what is in force, and when a change was taken back, until it is dropped.
 pub(crate) async fn follow(live: Arc<Live>, reloader: Arc<Reloader>) {
-    let refused = Subject::process(Kind::ConfigRefused);
+    let (refused, reverted) = (Subject::process(Kind::ConfigRefused), Subject::process(Kind::GuardReverted));
+    let mut reverts = 0;
     loop {
-        match reloader.shown().error {
+        let state = reloader.shown();
+        let taken_back = state.reverted > reverts;
+        reverts = state.reverted;
+        match state.error {
+            Some(what) if taken_back => live.alerts().raise(&reverted, &what),
             Some(why) => live.alerts().hold(&refused, &why),
             None => live.alerts().clear(&refused),
         }
