@@ -82,6 +82,8 @@ pub struct Overrides {
     pub min: Option<u32>,
     /// Over `limiters.default.max`.
     pub max: Option<u32>,
+    /// Over `audit.dir`.
+    pub audit: Option<String>,
 }
 
 /// The name of the upstream and the limiter that need not be named.
@@ -217,6 +219,7 @@ impl Overrides {
         let whole = |value: Option<u32>| value.map(|v| Spanned::new(COMMAND_LINE, i64::from(v)));
         file.server.listen = text(&self.listen).or(file.server.listen.take());
         file.admin.listen = text(&self.admin).or(file.admin.listen.take());
+        file.audit.dir = text(&self.audit).or(file.audit.dir.take());
         if self.upstream.is_some() {
             let section: &mut UpstreamSection = file.upstreams.entry(named(DEFAULT)).or_default();
             section.url = text(&self.upstream);

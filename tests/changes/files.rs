@@ -30,6 +30,26 @@ async fn an_empty_file_changes_nothing_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_restart_with_a_bad_file_goes_on_with_what_was_in_force() {
+    let upstream = Upstream::slow(Duration::ZERO).await;
+    let place = Place::new(&config(&upstream, 20, ""));
+    let mut daemon = place.start(&[]);
+    for broken in [config(&upstream, 30, "maxx = 3\n"), "no TOML at all".to_owned()] {
+        daemon.kill();
+        place.write(&broken);
+        daemon = place.start(&["--audit", place.audit().to_str().expect("text")]);
+        assert_eq!(daemon.limiter().await["max"], 20);
+        let now = daemon.config().await;
+        assert!(now["ok"] == false && now["error"].as_str().expect("why").contains("not usable"), "{now}");
+        assert_eq!(get(daemon.address, "/").await.status(), 200);
+    }
+    assert_eq!(place.records().len(), 3);
+    place.write(&config(&upstream, 30, ""));
+    daemon.until_max(30).await;
+    assert_eq!(daemon.config().await["ok"], true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_changes_in_a_row_are_one_reload_of_the_last() {
     let upstream = Upstream::slow(Duration::ZERO).await;
     let place = Place::new(&config(&upstream, 20, ""));

@@ -58,6 +58,9 @@ pub(crate) struct ServeArgs {
     /// The largest limit of the limiter `default`.
     #[arg(long)]
     pub(crate) max: Option<u32>,
+    /// Directory of the audit log, over the file's audit.dir; found with it even when the file is broken.
+    #[arg(long, value_name = "DIR", env = "TIDEGATE_AUDIT")]
+    pub(crate) audit: Option<PathBuf>,
     /// The name of this instance, which decides in which shares it is [default: the host's].
     #[arg(long, value_name = "NAME", env = "TIDEGATE_INSTANCE")]
     pub(crate) instance: Option<String>,
@@ -78,6 +81,7 @@ impl ServeArgs {
             upstream: self.upstream.clone(),
             min: self.min,
             max: self.max,
+            audit: self.audit.as_ref().map(|dir| dir.display().to_string()),
         }
     }
 }

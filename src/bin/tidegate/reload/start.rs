@@ -1,12 +1,13 @@
 //! What the gateway starts with: the file, unless an earlier version is to stay in force here.
 //!
-//! That is so when the file's change was taken back, or when this instance is not in its share: what
-//! was in force before the restart then stays, if it was kept.
+//! That is so when the file's change was taken back, when this instance is not in its share, or when
+//! the file is no good: what was in force before the restart then stays, if it was kept. A process
+//! that dies must not come back with less than it had.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tidegate::audit::{ChangeResult, Entry, Lines, Record, Source, files, owner_of};
+use tidegate::audit::{ChangeResult, Entry, Lines, Record, Source, Versions, files, owner_of};
 use tidegate::config::{Config, Overrides, content_hash, difference};
 
 use super::state::Pending;
@@ -31,19 +32,12 @@ pub(crate) struct Start {
 impl Start {
     /// Reads the file, decides what to start with and records it. The config is returned beside.
     pub(crate) fn load(args: &ServeArgs) -> anyhow::Result<(Self, Config)> {
-        let (config, text) = args.load()?;
-        let hash = content_hash(&text);
-        let mut start = Self {
-            path: args.config.clone(),
-            instance: args.instance(),
-            trail: Trail::open(config.audit().clone()),
-            text: text.clone(),
-            hash: hash.clone(),
-            file_text: text,
-            error: None,
-            pending: None,
-            taken_back: None,
+        let (config, text) = match args.load() {
+            Ok(loaded) => loaded,
+            Err(err) => return Self::last_good(args, &err).ok_or(err),
         };
+        let hash = content_hash(&text);
+        let mut start = Self::with(args, &config, text);
         let history = config.audit().dir().map(|dir| Told::read(dir, &hash)).unwrap_or_default();
         let mut running = config;
         if let Some(was) = history.in_force.clone().filter(|was| *was != hash) {
@@ -51,6 +45,34 @@ impl Start {
         }
         start.record(&history, &running, &args.overrides());
         Ok((start, running))
+    }
+
+    fn with(args: &ServeArgs, config: &Config, text: Vec<u8>) -> Self {
+        Self {
+            path: args.config.clone(),
+            instance: args.instance(),
+            trail: Trail::open(config.audit().clone()),
+            hash: content_hash(&text),
+            text: text.clone(),
+            file_text: text,
+            error: None,
+            pending: None,
+            taken_back: None,
+        }
+    }
+
+    /// The version that was in force last, in place of a file that is no good.
+    fn last_good(args: &ServeArgs, why: &anyhow::Error) -> Option<(Self, Config)> {
+        let file_text = std::fs::read(args.config.as_ref()?).unwrap_or_default();
+        let dir = args.audit.clone().or_else(|| named_in(&file_text))?;
+        let history = Told::read(&dir, "");
+        let text = Versions::beside(&dir, usize::MAX).get(history.in_force.as_ref()?).ok()?;
+        let config = cli::parse(Path::new("earlier version"), &text, &args.overrides()).ok()?;
+        let mut start = Self { file_text, error: Some(format!("{why:#}")), ..Self::with(args, &config, text) };
+        let (hash, why) = (&start.hash, format!("{why:#}"));
+        tracing::error!(hash, why, "the config file is no good: starting with the version that was in force last");
+        start.record(&history, &config, &args.overrides());
+        Some((start, config))
     }
 
     /// Whether what was in force before stays.
@@ -101,6 +123,12 @@ impl Start {
         self.trail.note(entry);
         self.trail.keep(&self.text);
     }
+}
+
+/// The directory that a file names which is no good as a config.
+fn named_in(text: &[u8]) -> Option<PathBuf> {
+    let table: toml::Table = std::str::from_utf8(text).ok()?.parse().ok()?;
+    table.get("audit")?.get("dir")?.as_str().map(PathBuf::from)
 }
 
 /// What the log tells of the time before.
