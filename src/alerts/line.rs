@@ -23,13 +23,23 @@ pub(super) struct Post {
     pub(super) client: Option<reqwest::Client>,
     pub(super) instance: String,
     pub(super) clock: Clock,
-    /// How far the aggregator's time is from the clock's.
-    pub(super) aggregator_now: AtomicU64,
+    /// The aggregator's time and wall time at one moment, taken together so that texts do not wander.
+    stamp: Mutex<Stamp>,
 }
 
 impl Post {
+    pub(super) fn new(client: Option<reqwest::Client>, instance: String) -> Self {
+        let stamp = Mutex::new(Stamp { wall: clock::wall(), now: Nanos(0) });
+        Self { client, instance, clock: Clock::new(), stamp }
+    }
+
     pub(super) fn stamp(&self) -> Stamp {
-        Stamp { wall: clock::wall(), now: Nanos(self.aggregator_now.load(Ordering::Relaxed)) }
+        *self.stamp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It is now `now` by the aggregator's time.
+    pub(super) fn set_stamp(&self, now: Nanos) {
+        *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = Stamp { wall: clock::wall(), now };
     }
 }
 

@@ -4,7 +4,7 @@
 //! gateway ends, what waits gets one last chance.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ use super::message;
 use super::notice::{Kind, Notice, Seen, State, Subject};
 use super::receiver::Receiver;
 use super::tally::{Tallies, Tally};
-use crate::clock::Clock;
 use crate::limiter::Limiter;
 
 /// How often counts are drained when nobody wakes the pump.
@@ -79,8 +78,7 @@ impl Alerts {
     /// Nothing is told before [`Alerts::run`] runs. `client` posts, and without one
     /// nothing is delivered; `instance` names this process in messages.
     pub fn new(client: Option<reqwest::Client>, instance: impl Into<String>) -> Self {
-        let (clock, settings) = (Clock::new(), Settings::default());
-        let post = Post { client, instance: instance.into(), clock, aggregator_now: AtomicU64::new(0) };
+        let (post, settings) = (Post::new(client, instance.into()), Settings::default());
         let inner = Inner {
             settings,
             log: true,
@@ -217,7 +215,7 @@ impl Alerts {
         }
         inner.looks = inner.looks.wrapping_add(1);
         let notices = inner.aggregator.tick(now);
-        self.shared.post.aggregator_now.store(inner.aggregator.now().0, Ordering::Relaxed);
+        self.shared.post.set_stamp(inner.aggregator.now());
         self.shared.tallies.arm(|subject| inner.aggregator.is_quiet(subject));
         for notice in notices {
             if inner.log {
