@@ -53,6 +53,54 @@ fn a_change_of_any_key_is_seen() {
     }
 }
 
+/// What the schema allows at its ends the parser takes, and what is beyond it refuses.
+#[test]
+fn ranges_and_words_are_those_of_the_parser() {
+    let root: Value = serde_json::from_str(&schema()).expect("JSON");
+    let mut asked = 0;
+    for_each_key(&root, &root, "", &mut |section, key, schema| {
+        // The initial limit must lie within the limiter's own bounds.
+        if key == "initial" {
+            return;
+        }
+        let refused = |value: &str| {
+            let base = "[upstreams.main]\nurl = \"http://127.0.0.1:1\"\n";
+            let parsed = Config::parse("test", &format!("{base}[{section}]\n{key} = {value}\n"), &Overrides::default());
+            let path = format!("{section}.{key}");
+            parsed.is_err_and(|invalid| invalid.violations().iter().any(|v| v.key == path))
+        };
+        let mut ask = |value: String, allowed: bool| {
+            assert_eq!(!refused(&value), allowed, "{section}.{key} = {value}");
+            asked += 1;
+        };
+        if let (Some(least), Some(most)) = (schema["minimum"].as_f64(), schema["maximum"].as_f64()) {
+            let shown = |n: f64| if schema["type"] == "integer" { format!("{n:.0}") } else { format!("{n:?}") };
+            let beyond = [(least, true), (most, true), (least - 1.0, false), (most + 1.0, false)];
+            beyond.into_iter().for_each(|(n, allowed)| ask(shown(n), allowed));
+        }
+        for word in schema["enum"].as_array().into_iter().flatten() {
+            ask(word.to_string(), true);
+            ask(if word.is_string() { "\"nonsense\"".to_owned() } else { "1".to_owned() }, false);
+        }
+    });
+    assert!(asked > 60, "{asked}");
+}
+
+fn for_each_key(root: &Value, section: &Value, path: &str, ask: &mut impl FnMut(&str, &str, &Value)) {
+    for (key, value) in section["properties"].as_object().expect("a section") {
+        let target = resolve(root, value);
+        let inside = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let named = resolve(root, &target["additionalProperties"]);
+        if target["properties"].is_object() {
+            for_each_key(root, target, &inside, ask);
+        } else if named["properties"].is_object() {
+            for_each_key(root, named, &format!("{inside}.x"), ask);
+        } else if !path.is_empty() {
+            ask(path, key, value);
+        }
+    }
+}
+
 /// `limiters.full.max` as `limiters.max`, `routes[/x].upstream` as `routes.upstream`.
 fn plain(key: &str) -> String {
     if let Some(rest) = key.strip_prefix("routes[") {

@@ -206,14 +206,14 @@ pub(super) struct UpstreamSection {
 pub(super) struct LimiterSection {
     /// The smallest limit. Default 1. It holds even when the downstream can bear less, so a large one
     /// defeats the limiter.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1, max = 536_870_911))]
     pub(super) min: Whole,
     /// The largest limit. Default 1000, or `min` if that is larger. A small one refuses requests that
     /// could be served. Below what is in flight it binds at once: newcomers are refused until it drains.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1, max = 536_870_911))]
     pub(super) max: Whole,
     /// The limit to start with. Default 20, within the bounds. A reload does not apply it again.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1, max = 536_870_911))]
     pub(super) initial: Whole,
     /// The law that moves the limit.
     #[schemars(extend("enum" = ["knee", "aimd", "gradient", "vegas", "fixed"]))]

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, renderer::DecorStyle};
 
+use super::settings::is_secret;
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -44,6 +46,11 @@ pub struct InvalidConfig {
 impl InvalidConfig {
     pub(super) fn new(source: &str, text: &str, mut violations: Vec<Violation>) -> Self {
         violations.sort_by_key(|v| v.span.start);
+        for violation in violations.iter_mut().filter(|v| is_secret(&v.key) && !v.value.is_empty()) {
+            // The parser's own words may repeat it.
+            violation.message = violation.message.replace(violation.value.trim_matches('"'), "(secret)");
+            violation.value = "(secret)".to_owned();
+        }
         for violation in violations.iter_mut().filter(|v| !v.is_from_command_line()) {
             (violation.line, violation.column) = place_of(text, violation.span.start);
         }
@@ -72,6 +79,13 @@ impl InvalidConfig {
         for violation in &self.violations {
             if violation.is_from_command_line() {
                 out.push_str(&format!("error: {violation}\n --> command line\n\n"));
+                continue;
+            }
+            let is_at_end = violation.span.start >= self.text.trim_end().len();
+            if is_at_end || is_secret(&violation.key) {
+                // Its line holds the secret; and the last line may hold one that it is not about.
+                let (line, column) = (violation.line, violation.column);
+                out.push_str(&format!("error: {violation}\n --> {}:{line}:{column}\n\n", self.source));
                 continue;
             }
             let title = violation.to_string();
@@ -128,6 +142,19 @@ fn place_of(text: &str, at: usize) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_is_not_shown_where_it_is_wrong() {
+        let text = "[alerts.webhooks.chat]\nurl = \"ftp://chat/T0PS3CRET\"\n[limiters.a]\nmax = 0\n[alerts.webhooks.b]\nurl = 1234567\n";
+        let wrong =
+            crate::config::Config::parse("test", text, &crate::config::Overrides::default()).expect_err("wrong");
+        assert!(wrong.to_string().contains("alerts.webhooks.chat.url: must begin with"), "{wrong}");
+        assert!(wrong.drawn().contains("test:2:7"), "{}", wrong.drawn());
+        for said in [wrong.to_string(), wrong.drawn()] {
+            assert!(!said.contains("T0PS3CRET") && !said.contains("1234567"), "{said}");
+            assert!(said.contains("limiters.a.max = 0"), "{said}");
+        }
+    }
 
     #[test]
     fn places_count_from_one_in_characters() {
