@@ -93,8 +93,8 @@ pub struct Knee {
     /// What unfinished requests have waited, by level, as far as it is in the sums.
     waited: [f64; LEVELS],
     anchor: Anchor,
-    /// When the unloaded latency was set free.
-    freed: Nanos,
+    /// When the first window was opened.
+    started: Nanos,
     /// Log distance of the highest level from the lowest with enough samples.
     spread: f64,
     belief: Option<Belief>,
@@ -128,7 +128,7 @@ impl Default for Knee {
             rhythm: Rhythm::new(),
             pair: Pair::default(),
             waited: [0.0; LEVELS],
-            freed: Nanos(0),
+            started: Nanos(0),
             spread: 0.0,
             anchor: Anchor { s: 0.0, weight: 0.0, most: f64::INFINITY },
             belief: None,
@@ -279,6 +279,9 @@ impl Law for Knee {
     }
 
     fn decide(&mut self, limit: f64, window: &Window<'_>) -> Decision {
+        if self.limit.is_nan() {
+            self.started = window.opened;
+        }
         self.take_over(limit);
         self.observe(window);
         let was_dip = self.rhythm.is_dip();

@@ -18,7 +18,7 @@ const GROUP: f64 = 4.0;
 const PRIOR: f64 = 1.0;
 /// The unloaded latency may creep up by this (log) before it is held.
 const CREEP: f64 = 0.2;
-/// It is held so many mean latencies after the start or a change.
+/// It is held from so many mean latencies after the start on.
 const CAP_AFTER: f64 = 20.0;
 /// Levels so far apart (log) may raise it too, with such log odds.
 const STRAIN_SPREAD: f64 = 0.5;
@@ -104,7 +104,7 @@ impl Knee {
             return;
         }
         if self.anchor.most.is_infinite()
-            && window.closed.since(self.freed).as_secs_f64() > CAP_AFTER * self.traffic.beat()
+            && window.closed.since(self.started).as_secs_f64() > CAP_AFTER * self.traffic.beat()
         {
             self.anchor.most = belief.s + CREEP;
         }

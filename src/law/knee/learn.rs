@@ -16,6 +16,8 @@ const SHORT: (f64, f64) = (3.0, 40.0);
 const INDEPENDENT: f64 = 24.0;
 /// After an alarm, the old unloaded latency counts as so many samples.
 const KEEP: f64 = 25.0;
+/// After an alarm for slower, the unloaded latency may rise by this (log) while the limit binds.
+const LEEWAY: f64 = 0.1;
 /// After an alarm the unloaded latency is at most what is seen now, with this slack (log).
 const SEEN_SLACK: f64 = 0.15;
 
@@ -91,8 +93,7 @@ impl Knee {
         self.long = self.short.clone();
         self.pair.restart(now);
         if shift == Shift::Slower {
-            self.anchor.most = f64::INFINITY;
-            self.freed = now;
+            self.anchor.most += LEEWAY;
         }
         if let Some(belief) = self.belief {
             let seen = self.short.mean().map_or(f64::INFINITY, |mean| mean.ln() + SEEN_SLACK);

@@ -8,6 +8,9 @@ use crate::time::Nanos;
 
 /// Enough evidence, in log odds: nine to one.
 const ENOUGH: f64 = 2.2;
+/// A queue of our own makes latency rise in proportion to the level. One that others share, who do not
+/// dip, rises less: so this share of it already counts as a queue.
+const RISE: f64 = 0.3;
 /// A pair further apart than this (log) in the wrong direction is no pair: the world changed meanwhile.
 const WRONG_WAY: f64 = 0.4;
 
@@ -98,7 +101,8 @@ impl Pair {
             return None;
         }
         let error = noise / high.weight + noise / low.weight + 0.005;
-        // Log odds of "no rise" against "a rise in proportion".
+        // Log odds of "no rise" against "a rise by a share of the step".
+        let step = RISE * step;
         self.evidence += (step * step - 2.0 * rise * step) / (2.0 * error);
         if self.evidence.abs() < ENOUGH {
             return None;
@@ -115,7 +119,7 @@ mod tests {
 
     fn dips(low: f64) -> Option<Verdict> {
         let mut pair = Pair::default();
-        (0..4_u64).find_map(|i| {
+        (0..60_u64).find_map(|i| {
             let at = |ms: u64| Nanos((i * 10_000 + ms) * 1_000_000);
             pair.restart(at(0));
             (0..60).for_each(|_| pair.add(at(1), 0.2, 40.0_f64.ln(), 1.0));
