@@ -1,7 +1,7 @@
 //! Behaviour of the default law that needs a downstream: real failures of adaptive limiters, each
 //! played in the simulator. Whole behaviours, not figures to a percent: those are in the scenarios.
 
-use tidegate::law::{Knee, Law};
+use tidegate::law::{Knee, Law, Reason};
 use tidegate::sim::engine::{Outcomes, Policy, run};
 use tidegate::sim::measure::Slice;
 use tidegate::sim::scenario::Scenario;
@@ -116,7 +116,8 @@ fn bursts_with_idle_time_between_get_their_throughput() {
 fn light_traffic_meets_no_dip() {
     let outcomes =
         play("service_s = 0.02\ndownstream = { kind = \"fifo\" }\n[[phase]]\nseconds = 300\nrate = 30\nworkers = 20\n");
-    assert_eq!(sum(slices(&outcomes, 0), |s| s.turned_away), 0.0);
+    assert_eq!(sum(slices(&outcomes, 0), |s| s.reasons[Reason::Probe.index()]), 0.0);
+    assert!(shed(slices(&outcomes, 0)) < 0.002, "{}", shed(slices(&outcomes, 0)));
 }
 
 #[test]
