@@ -70,6 +70,15 @@ impl Durations {
         self.sum
     }
 
+    /// What came after `earlier`, a reading of the same histogram.
+    #[must_use]
+    pub fn since(&self, earlier: &Durations) -> Durations {
+        Durations {
+            counts: std::array::from_fn(|i| self.counts[i].saturating_sub(earlier.counts[i])),
+            sum: self.sum.saturating_sub(earlier.sum),
+        }
+    }
+
     /// The duration that a share `q` (`0.0..=1.0`) does not exceed: the upper end of its bucket, in
     /// seconds, so at most half as much again as the true one. `None` when empty.
     pub fn quantile(&self, q: f64) -> Option<f64> {
@@ -118,5 +127,8 @@ mod tests {
         let (p50, p99) = (read.quantile(0.5).expect("some"), read.quantile(0.99).expect("some"));
         assert!((0.010..0.015).contains(&p50) && (45.0..67.5).contains(&p99), "{p50} {p99}");
         assert_eq!(Histogram::default().read().quantile(0.5), None);
+        histogram.record(Duration::from_millis(10), 3);
+        let new = histogram.read().since(&read);
+        assert_eq!((new.count(), new.sum()), (3, Duration::from_millis(30)));
     }
 }

@@ -40,6 +40,7 @@ pub mod histogram;
 mod sync;
 #[cfg(any(feature = "audit", feature = "alerts"))]
 mod wall;
+pub mod words;
 
 pub use admission::Mode;
 pub use bounds::Bounds;

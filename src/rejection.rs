@@ -55,17 +55,6 @@ impl RejectReason {
     pub const fn is_for_the_limit(self) -> bool {
         !matches!(self, RejectReason::Closed)
     }
-
-    const fn in_words(self) -> &'static str {
-        match self {
-            RejectReason::LimitReached => "the limit is reached",
-            RejectReason::QueueFull => "the waiting room is full",
-            RejectReason::QueueTimeout => "waited as long as allowed",
-            RejectReason::DeadlineUnmeetable => "the deadline cannot be met",
-            RejectReason::ClientDeadline => "the deadline passed while waiting",
-            RejectReason::Closed => "the limiter is closed",
-        }
-    }
 }
 
 impl fmt::Display for RejectReason {

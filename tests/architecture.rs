@@ -33,6 +33,7 @@ const PURE: &[&str] = &[
     "sim",
     "time",
     "window",
+    "words",
 ];
 
 const FORBIDDEN: &[&str] = &[
