@@ -3,7 +3,9 @@
 //! Everybody who reaches it may read; writes need the token. It serves few clients, each for a
 //! short time, and stays apart from the traffic: nothing here waits for a limiter.
 
+mod audit;
 mod auth;
+mod stream;
 mod view;
 mod write;
 
@@ -31,7 +33,10 @@ use tokio::sync::Semaphore;
 
 pub(crate) use auth::{VARIABLE, tokens};
 
+use crate::client::Patient;
+use crate::history::History;
 use crate::live::Live;
+use crate::page;
 use crate::reload::Reloader;
 use crate::worker::Places;
 
@@ -40,6 +45,7 @@ pub(crate) struct Admin {
     live: Arc<Live>,
     reloader: Arc<Reloader>,
     places: Arc<Places>,
+    history: History,
     ready: AtomicBool,
     writes: auth::Pace,
 }
@@ -55,7 +61,8 @@ const MOST_CONFIG: usize = 4 << 20;
 
 impl Admin {
     pub(crate) fn new(live: Arc<Live>, reloader: Arc<Reloader>, places: Arc<Places>) -> Arc<Self> {
-        Arc::new(Self { live, reloader, places, ready: AtomicBool::new(true), writes: auth::Pace::default() })
+        let (history, ready, writes) = (History::new(), AtomicBool::new(true), auth::Pace::default());
+        Arc::new(Self { live, reloader, places, history, ready, writes })
     }
 
     /// Tells load balancers to send nobody any more.
@@ -69,12 +76,15 @@ pub(crate) async fn start(admin: Arc<Admin>) -> anyhow::Result<Option<SocketAddr
     let Some(address) = admin.live.config().admin().listen() else { return Ok(None) };
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} for admin"))?;
     let address = listener.local_addr()?;
+    tokio::spawn(stream::sample(admin.clone()));
     tokio::spawn(serve(listener, router(admin)));
     Ok(Some(address))
 }
 
 fn router(admin: Arc<Admin>) -> Router {
     Router::new()
+        .route("/", get(page::index))
+        .route("/page/{asset}", get(page::asset))
         .route("/metrics", get(scrape))
         .route("/health/live", get(async || "live\n"))
         .route("/health/ready", get(ready))
@@ -82,7 +92,12 @@ fn router(admin: Arc<Admin>) -> Router {
         .route("/api/v1/limiters/{name}", get(limiter))
         .route("/api/v1/limiters/{name}/decisions", get(decisions))
         .route("/api/v1/alerts", get(alerts))
+        .route("/api/v1/limiters/{name}/history", get(stream::history))
+        .route("/api/v1/history", get(stream::glance))
+        .route("/api/v1/now", get(stream::now))
+        .route("/api/v1/stream", get(stream::stream))
         .route("/api/v1/config", get(config))
+        .route("/api/v1/audit", get(audit::recent))
         .route("/api/v1/limiters/{name}/bounds", put(write::bounds))
         .route("/api/v1/reload", post(write::reload))
         .route("/api/v1/restore", post(write::restore))
@@ -106,7 +121,7 @@ async fn serve(listener: TcpListener, router: Router) {
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(MOST_TIME);
             // How a connection of this port ends is nobody's concern.
-            let _ = builder.serve_connection(TokioIo::new(tcp), service).await;
+            let _ = builder.serve_connection(TokioIo::new(Patient::new(tcp, MOST_TIME)), service).await;
         });
     }
 }

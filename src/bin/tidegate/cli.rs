@@ -9,6 +9,8 @@ use crate::sim::SimArgs;
 use crate::tools::audit::AuditArgs;
 use crate::tools::check::CheckArgs;
 use crate::tools::set::SetArgs;
+use crate::top::TopArgs;
+use crate::why::WhyArgs;
 
 /// An adaptive concurrency limiter: gateway and tools.
 #[derive(Debug, Parser)]
@@ -29,6 +31,10 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Show in a simulator what a setting will do before it is live.
     Sim(SimArgs),
+    /// Show every limiter's numbers, live, in the terminal.
+    Top(TopArgs),
+    /// Say in words what a limiter decided, why it refused, and what would help.
+    Why(WhyArgs),
     /// Say what is wrong with a config file, or what it would change; exit 0 when it is good, 1 otherwise.
     Check(CheckArgs),
     /// Set the bounds of a limiter.

@@ -89,7 +89,7 @@ impl Clients {
     }
 
     fn patient<S>(&self, io: S) -> TokioIo<Patient<S>> {
-        TokioIo::new(Patient { io, stall: Stall::new(self.idle_timeout), waits: false })
+        TokioIo::new(Patient::new(io, self.idle_timeout))
     }
 
     fn service(
@@ -134,13 +134,18 @@ async fn begins_http2(tcp: &TcpStream) -> io::Result<bool> {
 }
 
 /// A connection whose writes fail when the other side takes nothing for too long.
-struct Patient<S> {
+pub(crate) struct Patient<S> {
     io: S,
     stall: Stall,
     waits: bool,
 }
 
 impl<S> Patient<S> {
+    /// A write may wait for the other side as long as `longest`.
+    pub(crate) fn new(io: S, longest: Duration) -> Self {
+        Self { io, stall: Stall::new(longest), waits: false }
+    }
+
     fn judge<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             if std::mem::take(&mut self.waits) {

@@ -3,19 +3,24 @@
 
 mod admin;
 mod alerting;
+mod ask;
 mod bake;
 mod cli;
 mod client;
 mod demo;
+mod history;
 mod live;
+mod page;
 mod proxy;
 mod reload;
 mod route;
 mod serve;
 mod sim;
 mod tools;
+mod top;
 mod trail;
 mod upstream;
+mod why;
 mod worker;
 
 use std::process::ExitCode;
@@ -39,6 +44,8 @@ fn main() -> ExitCode {
         Command::Check(args) => tools::check::run(&args),
         Command::Set(args) => tools::set::run(&args),
         Command::Audit(args) => tools::audit::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Why(args) => why::run(&args),
     };
     match done {
         Ok(code) => code,

@@ -13,6 +13,11 @@ pub(crate) const VARIABLE: &str = "TIDEGATE_ADMIN_TOKEN";
 /// The name of a token that has none.
 const NAMELESS: &str = "admin";
 
+/// Whether there is a token to be shown. Says nothing about who holds it.
+pub(super) fn is_open(admin: &AdminConfig) -> bool {
+    admin.token_file().is_some() || std::env::var(VARIABLE).is_ok_and(|text| !tokens(&text).is_empty())
+}
+
 /// The name of the token that these headers show; says why there is none.
 pub(super) fn writer(admin: &AdminConfig, headers: &HeaderMap) -> Result<String, String> {
     let text = match admin.token_file() {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tidegate::alerts::Status;
 use tidegate::control::Record;
 use tidegate::law::Reason;
-use tidegate::{Limiter, Outcome, RejectReason};
+use tidegate::{Limiter, Outcome, RejectReason, words};
 
 use crate::reload::Reloader;
 
@@ -62,6 +62,9 @@ fn decision(limiter: &Limiter, record: &Record) -> Value {
     json!({
         "age_ms": millis(limiter.age_of(record)),
         "reason": record.reason.as_str(),
+        "words": record.reason.in_words(),
+        "helps": record.reason.what_helps(),
+        "compared": words::compared(&record.inputs),
         "old": record.old,
         "new": record.new,
         "wanted": record.wanted,
