@@ -57,7 +57,7 @@ pub fn by_name(name: &str) -> Option<Box<dyn Law>> {
 
 /// The law that a limiter runs when none is named.
 pub fn default_law() -> Box<dyn Law> {
-    Box::new(Aimd::default())
+    Box::new(Knee::default())
 }
 
 /// What a law wants, and why.
