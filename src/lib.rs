@@ -48,3 +48,8 @@ pub use classify::Classifier;
 pub use limiter::{Admit, InvalidLimiter, Limiter, LimiterBuilder, Permit, PermitRef, Snapshot};
 pub use outcome::Outcome;
 pub use rejection::{RejectReason, Rejected, Rejection};
+
+/// The README's example is compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
