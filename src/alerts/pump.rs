@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::aggregate::{Aggregator, Settings};
 use super::condition::{Conditions, Vitals};
@@ -107,7 +107,11 @@ impl Alerts {
             };
             inner.lines.push(line);
         }
-        old.iter().for_each(|(_, task)| task.abort());
+        for (line, task) in old {
+            task.abort();
+            let (waiting, _) = line.waiting_and_dropped();
+            tracing::info!(receiver = line.name, waiting, "no longer told; what waited for it is dropped");
+        }
     }
 
     /// A new receiver is told what goes on already.
@@ -191,14 +195,16 @@ impl Alerts {
     pub async fn flush(&self, limiters: impl Fn() -> Vec<Limiter>, within: Duration) {
         self.once(&limiters);
         let lines: Vec<_> = self.inner().lines.iter().map(|(line, _)| line.clone()).collect();
-        let all = async {
-            for line in lines {
+        let mut deliveries = JoinSet::new();
+        for line in lines.into_iter().filter(|line| line.waiting_and_dropped().0 > 0) {
+            deliveries.spawn(async move {
                 // What is gathered goes in a moment.
                 tokio::time::sleep(DRAIN).await;
                 line.deliver_due().await;
-            }
-        };
-        let _ = tokio::time::timeout(within, all).await;
+            });
+        }
+        // Whoever is late is dropped with the set.
+        let _ = tokio::time::timeout(within, async { while deliveries.join_next().await.is_some() {} }).await;
     }
 
     fn once(&self, limiters: &impl Fn() -> Vec<Limiter>) {

@@ -194,3 +194,17 @@ fn hmac_sha256(key: &str, text: &str) -> String {
     let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
     outer.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_when_the_process_ends_gets_one_more_chance() {
+    let (hook, url) = Hook::start([]).await;
+    let alerts = alerts(Receiver::Webhook(webhook(&url)), Settings::default());
+    outage(&alerts, 1, 1).await;
+    alerts.flush(Vec::new, Duration::from_secs(2)).await;
+    assert_eq!(hook.taken().len(), 1);
+    let (hung, url) = Hook::start([Answer::Hang]).await;
+    alerts.set(Settings::default(), true, vec![("test".into(), Receiver::Webhook(webhook(&url)))]);
+    let before = tokio::time::Instant::now();
+    alerts.flush(Vec::new, Duration::from_secs(2)).await;
+    assert!(before.elapsed() <= Duration::from_secs(3) && hung.taken().is_empty());
+}
