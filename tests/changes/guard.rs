@@ -55,10 +55,11 @@ async fn a_change_that_makes_things_worse_is_taken_back_and_not_tried_again() {
     place.write(&config(&upstream, 1, "[change]\nreason = \"save\"\nbake = \"1m\"\n"));
     daemon.until_max(1).await;
     assert!(daemon.config().await["baking_for_s"].as_f64() > Some(0.0));
-    daemon.until_max(20).await;
-    let now = daemon.config().await;
+    let now = daemon.until("the change back", |now| now["reverted"] == 1).await;
+    assert_eq!(daemon.limiter().await["max"], 20);
     assert!(now["error"].as_str().expect("why").contains("taken back: default: refused:"), "{now}");
     assert_eq!((&now["reverted"], &now["baking_for_s"]), (&1.into(), &serde_json::Value::Null));
+    assert_eq!(daemon.limiter().await["limit"], 20, "the limit that the change cut is back too");
     let records = place.records();
     let reverted = records.last().expect("a record");
     assert_eq!((&reverted["result"], &reverted["actor"]), (&"reverted".into(), &"tidegate".into()), "{reverted}");

@@ -11,6 +11,7 @@ mod request;
 mod start;
 mod state;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -59,7 +60,14 @@ struct Turn {
 /// A change that is watched, and what it replaced.
 struct Baking {
     bake: Bake,
-    before: Vec<u8>,
+    before: Before,
+}
+
+/// What was in force before a change.
+struct Before {
+    text: Vec<u8>,
+    /// The limits, by limiter: a change of bounds may have cut them.
+    limits: BTreeMap<String, u32>,
     /// Whether this gateway wrote the file, so that it may put it back.
     wrote_file: bool,
 }

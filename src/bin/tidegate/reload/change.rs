@@ -1,14 +1,15 @@
 //! One text put through: checked, recorded, applied, watched, kept or taken back.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
-use tidegate::Limiter;
 use tidegate::audit::{ChangeResult, Entry, Source};
 use tidegate::config::{Changed, Config, content_hash, difference};
+use tidegate::{Bounds, Limiter};
 
 use super::state::Pending;
-use super::{Baking, Reloader, Turn};
+use super::{Baking, Before, Reloader, Turn};
 use crate::bake::{Bake, Look};
 use crate::cli::{self, Unusable};
 
@@ -95,7 +96,7 @@ impl Reloader {
         if !config.change().takes(&self.instance) {
             return Ok(self.sits_out(turn, text, entry));
         }
-        let takes_back = turn.baking.as_ref().is_some_and(|baking| baking.before == text);
+        let takes_back = turn.baking.as_ref().is_some_and(|baking| baking.before.text == text);
         if turn.baking.is_some() && !takes_back {
             return Ok(self.waits(turn, text, who, entry));
         }
@@ -112,26 +113,20 @@ impl Reloader {
         let recorded = turn.trail.record(entry, text);
         self.state().audit = turn.trail.shown();
         recorded.map_err(NotDone::NotRecorded)?;
+        let limits = self.live.limiters().iter().map(|l| (l.name().to_string(), l.snapshot().limit)).collect();
         self.live.commit(prepared);
         let before = std::mem::replace(&mut turn.text, text.to_owned());
-        self.applied(turn, hash, &config, &changes, before, wrote_file && !takes_back);
+        let before = Before { text: before, limits, wrote_file: wrote_file && !takes_back };
+        self.applied(turn, hash, &config, &changes, before);
         Ok(Done::Applied)
     }
 
-    fn applied(
-        &self,
-        turn: &mut Turn,
-        hash: &str,
-        config: &Config,
-        changes: &[Changed],
-        before: Vec<u8>,
-        wrote_file: bool,
-    ) {
+    fn applied(&self, turn: &mut Turn, hash: &str, config: &Config, changes: &[Changed], before: Before) {
         let now = Instant::now();
         let limiters = self.live.limiters();
         let bake = Bake::begin(config.change(), changes, &limiters, &turn.history, now);
         let until = bake.as_ref().map(|bake| now + bake.left(now));
-        turn.baking = bake.filter(|_| !changes.is_empty()).map(|bake| Baking { bake, before, wrote_file });
+        turn.baking = bake.filter(|_| !changes.is_empty()).map(|bake| Baking { bake, before });
         turn.waiting = None;
         turn.taken_back = None;
         let mut state = self.state();
@@ -227,7 +222,7 @@ impl Reloader {
     fn take_back(&self, turn: &mut Turn, what: &str) {
         let Some(baking) = turn.baking.take() else { return };
         let (bad, bad_text) = (content_hash(&turn.text), turn.text.clone());
-        let put_back = self.parse(&baking.before).map_err(|err| err.to_string()).and_then(|config| {
+        let put_back = self.parse(&baking.before.text).map_err(|err| err.to_string()).and_then(|config| {
             let changes = difference(&self.live.config(), &config);
             let prepared = self.live.prepare(config).map_err(|err| format!("{err:#}"))?;
             Ok((changes, prepared))
@@ -240,13 +235,14 @@ impl Reloader {
                 return self.refuse(turn, Some(&bad), &why, &Who::tidegate());
             }
         };
-        let hash = content_hash(&baking.before);
+        let hash = content_hash(&baking.before.text);
         let mut entry = self.entry(ChangeResult::Reverted, &bad, &Who::tidegate(), changes);
         entry.in_force.clone_from(&hash);
         entry.note = Some(what.to_owned());
         self.note(turn, entry);
         self.live.commit(prepared);
-        turn.text = baking.before;
+        self.lift(&baking.before.limits);
+        turn.text = baking.before.text;
         turn.taken_back = Some(bad.clone());
         {
             let mut state = self.state();
@@ -255,8 +251,23 @@ impl Reloader {
             state.error = Some(format!("the change {bad} was taken back: {what}"));
             tracing::error!(what, change = bad, "the change made things worse and was taken back");
         }
-        if baking.wrote_file {
+        if baking.before.wrote_file {
             self.put_file_back(turn, &bad_text);
+        }
+    }
+
+    /// Puts limits back that the change cut, as far as the bounds in force allow: finding them again
+    /// would take a while, and a law that holds still never would.
+    fn lift(&self, limits: &BTreeMap<String, u32>) {
+        for limiter in self.live.limiters() {
+            let now = limiter.snapshot();
+            let Some(limit) = limits.get(&*now.name).map(|was| (*was).clamp(now.bounds.min(), now.bounds.max())) else {
+                continue;
+            };
+            if let (true, Ok(at_least)) = (now.limit < limit, Bounds::new(limit, now.bounds.max())) {
+                limiter.set_bounds(at_least);
+                limiter.set_bounds(now.bounds);
+            }
         }
     }
 
