@@ -54,7 +54,7 @@ export class Gateway {
   async look() {
     if (this.has.alerts) {
       const { ok, body } = await ask("/api/v1/alerts").catch(() => ({ ok: false }));
-      if (ok) this.alerts.list(body.open ?? [], "Nothing goes on.", (alert) => [alert.limiter ?? "gateway", alert.text ?? alert.key ?? ""]);
+      if (ok) this.alerts.list(body.open ?? [], "Nothing goes on.", (alert) => [alert.text]);
     }
     if (this.has.audit && this.head !== this.known) {
       const head = this.head;
