@@ -1,4 +1,5 @@
 //! The live page in a real browser, its stream, and the tools that show the same in a terminal.
+#![allow(clippy::disallowed_methods, reason = "a test that waits for another process has to give up some time")]
 
 #[path = "page/browser.rs"]
 mod browser;

@@ -55,7 +55,6 @@ const MOST_WAITING: usize = 8;
 pub(crate) struct Full;
 
 impl History {
-    #[expect(clippy::disallowed_methods, reason = "the one reading that ties this run to the calendar")]
     pub(crate) fn new() -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let seen = Seen { sequence: 0, at: Duration::ZERO, rings: BTreeMap::new(), clients: Vec::new() };
@@ -72,7 +71,6 @@ impl History {
     }
 
     /// Takes a point of each limiter; limiters that are gone are forgotten.
-    #[expect(clippy::disallowed_methods, reason = "the sampler is the clock of this module")]
     pub(crate) fn look(&self, limiters: &[Limiter]) {
         self.take(self.began.elapsed(), limiters.iter().map(Limiter::snapshot).collect());
     }
