@@ -39,7 +39,7 @@ mod clock;
 pub mod histogram;
 mod sync;
 #[cfg(any(feature = "audit", feature = "alerts"))]
-mod wall;
+pub mod wall;
 pub mod words;
 
 pub use admission::Mode;
