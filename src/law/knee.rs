@@ -75,7 +75,7 @@ const DEAD_BAND: f64 = 0.02;
 /// this many standard deviations.
 const SURELY_LESS: (f64, f64) = (0.86, 1.645);
 
-/// The default law. See the [module](self).
+/// The default law; `docs/law.md` explains it.
 #[derive(Clone, Debug)]
 pub struct Knee {
     target: Option<Duration>,
