@@ -49,6 +49,8 @@ const STALL_LATENCIES: f64 = 4.0;
 const STALL_AT_LEAST: Duration = Duration::from_millis(20);
 /// Weight of the newest window in the typical latency and the drain rate.
 const EWMA: f64 = 0.3;
+/// Where a window sees more generations of requests than this, fewer of those in flight need be timed.
+const MANY_GENERATIONS: f64 = 8.0;
 /// At most one request in so many is skipped.
 const MAX_ONE_IN: u32 = 1 << 16;
 
@@ -157,7 +159,9 @@ impl Sampler {
 
     /// The rate at which a quarter of those in flight would fill the windows.
     fn one_in_flight_rate(&self, in_flight: u32) -> f64 {
-        f64::from(in_flight.max(1)) / 4.0 * wanted(self.pace)
+        let generations = self.pace.min.as_secs_f64() / (MANY_GENERATIONS * self.typical.max(1e-9));
+        let spare = if self.typical > 0.0 { generations.max(1.0) } else { 1.0 };
+        f64::from(in_flight.max(1)) / 4.0 * spare * wanted(self.pace)
     }
 
     fn learn(&mut self, now: Nanos, finished: u64) {
@@ -269,6 +273,25 @@ mod tests {
         assert_eq!(one_in(100.0, pace), 1);
         assert_eq!(one_in(6_400.0, pace), 1);
         assert_eq!(one_in(30e6, pace), 4096);
+    }
+
+    #[test]
+    fn a_tight_loop_is_hardly_timed_and_a_slow_service_keeps_a_quarter_in_view() {
+        for (latency_ms, in_flight, per_second, fewest, most) in
+            [(0, 1, 20_000_000, 1024, 4096), (1, 50, 50_000, 1, 12), (1000, 8, 100_000, 1, 2)]
+        {
+            let mut sampler = Sampler::new(Nanos(0));
+            let unfinished = Unfinished::default();
+            for i in 0..32 {
+                let start = Nanos(i * MS);
+                let end = if latency_ms == 0 { Nanos(start.0 + 50) } else { Nanos(start.0 + latency_ms * MS) };
+                sampler.push(Sample { start, end, in_flight, outcome: Outcome::Success });
+            }
+            let (now, all) = (Nanos(1_000 * MS), totals(per_second, 0));
+            sampler.close(now, &all, false, in_flight, &unfinished);
+            sampler.reopen(now, &all, in_flight, Pace::default());
+            assert!((fewest..=most).contains(&sampler.one_in()), "{latency_ms} ms: one in {}", sampler.one_in());
+        }
     }
 
     #[test]
