@@ -16,6 +16,7 @@ mod events;
 #[path = "limiter/silent.rs"]
 mod events;
 mod gate;
+mod lane;
 mod permit;
 mod recorder;
 mod snapshot;
@@ -30,6 +31,7 @@ pub use permit::{Permit, PermitRef};
 pub use snapshot::{Fallback, Shadow, Snapshot};
 
 use self::core::Core;
+use self::lane::Lanes;
 use crate::admission::Mode;
 use crate::bounds::Bounds;
 use crate::control::Record;
@@ -57,6 +59,7 @@ use crate::rejection::{RejectReason, Rejected};
 #[derive(Clone, Debug)]
 pub struct Limiter {
     core: Arc<Core>,
+    lanes: Lanes,
 }
 
 impl Limiter {
@@ -81,7 +84,7 @@ impl Limiter {
     #[inline]
     pub fn try_acquire_with(&self, admit: &Admit<'_>) -> Result<Permit, Rejected> {
         match self.core.enter(admit.units()) {
-            Ok(held) => Ok(Permit::new(Arc::clone(&self.core), held)),
+            Ok(held) => Ok(Permit::new(self.lanes.own(), held)),
             Err(word) => Err(self.refuse(admit, word.is_closed())),
         }
     }
@@ -91,7 +94,7 @@ impl Limiter {
     #[inline]
     pub fn acquire_if_free(&self, admit: &Admit<'_>) -> Option<Permit> {
         let held = self.core.enter(admit.units()).ok()?;
-        Some(Permit::new(Arc::clone(&self.core), held))
+        Some(Permit::new(self.lanes.own(), held))
     }
 
     /// Like [`Limiter::try_acquire`], with a permit that borrows the limiter.
@@ -130,7 +133,7 @@ impl Limiter {
             Ok(held) => held,
             Err(_) => self.core.wait(&admit).await?,
         };
-        Ok(Permit::new(Arc::clone(&self.core), held))
+        Ok(Permit::new(self.lanes.own(), held))
     }
 
     /// Changes the bounds at once: the limit is held within them before this returns. A lower

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Limiter;
 use super::core::Core;
+use super::lane::Lanes;
 use crate::admission::Mode;
 use crate::bounds::{Bounds, InvalidBounds};
 use crate::clock::Clock;
@@ -102,7 +103,8 @@ impl LimiterBuilder {
         let mut control = Control::new(clock.now(), bounds, f64::from(initial), self.law);
         control.set_shadow(self.shadow);
         let core = Core::new(self.name, clock, control, self.mode, self.room, self.longest);
-        Ok(Limiter { core: Arc::new(core) })
+        let core = Arc::new(core);
+        Ok(Limiter { lanes: Lanes::new(&core), core })
     }
 }
 

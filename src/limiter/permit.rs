@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::core::Core;
+use super::lane::Lane;
 use crate::outcome::Outcome;
 use crate::time::Nanos;
 
@@ -110,14 +111,14 @@ macro_rules! permit_methods {
 #[derive(Debug)]
 #[must_use = "a permit that is dropped ends its request as cancelled"]
 pub struct Permit {
-    core: Arc<Core>,
+    core: Arc<Lane>,
     held: Held,
 }
 
 impl Permit {
     #[inline]
-    pub(super) fn new(core: Arc<Core>, held: Held) -> Self {
-        Self { core, held }
+    pub(super) fn new(lane: Arc<Lane>, held: Held) -> Self {
+        Self { core: lane, held }
     }
 
     permit_methods!();
