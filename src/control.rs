@@ -6,6 +6,8 @@
 //! read clocks or admit anybody: the caller brings the time and the totals, and puts the applied
 //! limit into its word. Invariant: the applied limit lies within the bounds after every call.
 
+mod local;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use crate::law::{Decision, Inputs, Law, Learned, Reason};
 use crate::outcome::OutcomeCounts;
 use crate::time::Nanos;
 use crate::window::{Sample, Sampler, Totals, Unfinished, Window};
+use local::Local;
 
 /// One decision, as it is kept and shown.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,6 +133,7 @@ pub struct Control {
     limit: f64,
     records: VecDeque<Record>,
     shadow: Option<ShadowLaw>,
+    local: Local,
 }
 
 impl Control {
@@ -145,7 +149,15 @@ impl Control {
             limit: bounds.clamp(initial),
             records: VecDeque::with_capacity(Self::MOST_RECORDS),
             shadow: None,
+            local: Local::default(),
         }
+    }
+
+    /// Tells how late this process's own runtime is, and the number of that piece of news; `None` when it
+    /// is not late. While it is, the law is not asked: latencies are then this process's own doing, and the
+    /// limit is cut once for each piece of news, and held in between.
+    pub fn set_local_overload(&mut self, late: Option<(Duration, u64)>) {
+        self.local.set(late);
     }
 
     /// Lets `law` run beside the live one from the limit in force; `None` ends it.
@@ -173,7 +185,10 @@ impl Control {
     pub fn close(&mut self, now: Nanos, totals: &Totals, in_flight: u32, unfinished: &Unfinished) -> &Record {
         let old = self.applied();
         let window = self.sampler.close(now, totals, in_flight >= old, in_flight, unfinished);
-        let decision = self.law.decide(self.limit, &window);
+        let decision = match self.local.decide(self.limit, &window) {
+            Some(decision) => decision,
+            None => self.law.decide(self.limit, &window),
+        };
         self.limit = self.bounds.clamp(decision.limit);
         let shadow = self.shadow.as_mut().map(|shadow| shadow.decide(self.bounds, old, &window));
         let record = record(old, self.bounds.apply(self.limit), &decision, &window, shadow);
@@ -358,6 +373,22 @@ mod tests {
         let shadow = control.close(Nanos(2_000_000_000), &totals, 9, &unfinished).shadow.expect("runs");
         assert_eq!((shadow.limit, shadow.would_reject), (5, 20 + 3), "half of 40, and those really turned away");
         assert_eq!(control.shadow().map(ShadowLaw::would_reject), Some(23));
+    }
+
+    #[test]
+    fn a_late_runtime_cuts_once_for_each_piece_of_news_and_does_not_ask_the_law() {
+        let mut control = control(Wants(50.0));
+        let late = |news| Some((Duration::from_millis(80), news));
+        let mut close = |late, in_flight| {
+            control.set_local_overload(late);
+            let at = Nanos(control.records().next().map_or(0, |r| r.at.0) + 1_000_000_000);
+            let record = control.close(at, &Totals::default(), in_flight, &Unfinished::default());
+            (record.new, record.reason)
+        };
+        assert_eq!(close(late(1), 10), (9, Reason::ShrinkLocal), "below what was in flight, not below the limit");
+        assert_eq!(close(late(1), 9), (9, Reason::HoldLocal), "no second cut before there is news");
+        assert_eq!(close(late(2), 9), (8, Reason::ShrinkLocal));
+        assert_eq!(close(None, 8), (50, Reason::Grow), "the law goes on");
     }
 
     #[test]

@@ -100,13 +100,17 @@ pub enum Reason {
     Probe,
     /// Cuts change nothing: the law holds at a share of the limit.
     HoldFutile,
+    /// This process's own runtime is late: less in flight, whatever the downstream says.
+    ShrinkLocal,
+    /// This process's own runtime is late; the last cut has not been judged yet.
+    HoldLocal,
     /// An operator changed the bounds.
     Bounds,
 }
 
 impl Reason {
     /// Every reason, in the order of [`Reason::index`].
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 14] = [
         Reason::Hold,
         Reason::HoldAppLimited,
         Reason::HoldStalled,
@@ -118,6 +122,8 @@ impl Reason {
         Reason::ShrinkLatency,
         Reason::Probe,
         Reason::HoldFutile,
+        Reason::ShrinkLocal,
+        Reason::HoldLocal,
         Reason::Bounds,
     ];
 
@@ -135,6 +141,8 @@ impl Reason {
             Reason::ShrinkLatency => "shrink_latency",
             Reason::Probe => "probe",
             Reason::HoldFutile => "hold_futile",
+            Reason::ShrinkLocal => "shrink_local",
+            Reason::HoldLocal => "hold_local",
             Reason::Bounds => "bounds",
         }
     }

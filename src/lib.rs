@@ -35,6 +35,7 @@ pub mod tower;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 
+pub mod canary;
 mod clock;
 pub mod histogram;
 mod sync;
@@ -44,6 +45,7 @@ pub mod words;
 
 pub use admission::Mode;
 pub use bounds::Bounds;
+pub use canary::Canary;
 pub use classify::Classifier;
 pub use limiter::{Admit, InvalidLimiter, Limiter, LimiterBuilder, Permit, PermitRef, Snapshot};
 pub use outcome::Outcome;

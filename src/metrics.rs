@@ -80,6 +80,8 @@ pub const AUDIT_OK: &str = "tidegate_audit_ok";
 pub const AUDIT_FAILURES: &str = "tidegate_audit_failures_total";
 /// 1 when the config file can only be looked at, because watching it does not work.
 pub const CONFIG_BLIND: &str = "tidegate_config_polling";
+/// How late the process's own runtime is.
+pub const RUNTIME_DELAY: &str = "tidegate_runtime_delay_seconds";
 /// Client connections that are open.
 pub const CONNECTIONS: &str = "tidegate_connections";
 
@@ -107,6 +109,7 @@ pub fn describe() {
     describe_gauge!(AUDIT_OK, "1 when the last record could be written to the audit log");
     describe_counter!(AUDIT_FAILURES, "Records that could not be written to the audit log");
     describe_gauge!(CONFIG_BLIND, "1 when the config file is only polled, because watching it does not work");
+    describe_gauge!(RUNTIME_DELAY, Unit::Seconds, "How late this process's own runtime runs what is ready");
     describe_gauge!(CONNECTIONS, "Client connections that are open");
     describe_gauge!(ALERTS_FIRING, "Groups of alerts that fire, by kind");
     describe_counter!(ALERTS_DELIVERED, "Messages that arrived at a receiver of alerts");
@@ -251,6 +254,12 @@ pub fn record_config(state: &ConfigState) {
 /// Writes how many client connections are open. To be called at a scrape.
 pub fn record_connections(open: usize) {
     gauge!(CONNECTIONS).set(open as f64);
+}
+
+/// Writes how late the process's own runtime is, as [`Canary::delay`](crate::Canary::delay) says. To be called
+/// at a scrape.
+pub fn record_runtime_delay(delay: Duration) {
+    gauge!(RUNTIME_DELAY).set(delay.as_secs_f64());
 }
 
 /// Writes how many groups of alerts of one kind fire. To be called at a scrape.

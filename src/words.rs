@@ -23,6 +23,8 @@ impl Reason {
             Reason::ShrinkLatency => "latency says that a queue stands in the downstream",
             Reason::Probe => "a short look at the unloaded latency begins or ends",
             Reason::HoldFutile => "cuts changed nothing, so the law holds instead of shedding more",
+            Reason::ShrinkLocal => "this process's own runtime is late, whatever the downstream says",
+            Reason::HoldLocal => "this process's own runtime is late; the last cut has not been judged yet",
             Reason::Bounds => "an operator changed the bounds",
         }
     }
@@ -43,6 +45,9 @@ impl Reason {
                 "nothing if latency matters most; more capacity in the downstream lets the limit grow again"
             }
             Reason::HoldFutile => "look at the downstream: its trouble does not come from this load",
+            Reason::ShrinkLocal | Reason::HoldLocal => {
+                "look at this process: more cores, fewer connections, or find what blocks its runtime"
+            }
         }
     }
 }

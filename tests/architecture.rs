@@ -18,6 +18,7 @@ const PURE: &[&str] = &[
     "audit/chain",
     "audit/time",
     "bounds",
+    "canary/standing",
     "ceiling/bucket",
     "ceiling/lease",
     "classify",

@@ -39,6 +39,7 @@ fn what_the_commented_config_shows_as_default_is_the_default() {
     let not_defaults = [
         "threads",
         "body_limit",
+        "overload_delay",
         "token_file",
         "tls_ca",
         "cert",

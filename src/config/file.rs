@@ -57,7 +57,7 @@ pub(super) struct ServerSection {
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(super) max_connections: Whole,
     /// How long a client may take to send a request head, and how long a kept-alive connection may
-    /// stand idle. Default `10s`, from `100ms` to `5m`.
+    /// stand idle. Default `10s`, from `100ms` to `5m`. Counts at the next start.
     #[schemars(extend("format" = "duration"))]
     pub(super) header_timeout: Text,
     /// How long a client may leave a body it sends or reads without progress. Default `60s`, from
@@ -70,6 +70,11 @@ pub(super) struct ServerSection {
     /// How long requests may go on after the gateway was told to stop. Default `10s`, up to `1h`.
     #[schemars(extend("format" = "duration"))]
     pub(super) drain: Text,
+    /// How late the gateway's own threads may run what is ready, all the time for half a second,
+    /// before that counts as overload: limits are then cut, whatever the upstreams say. The delay is
+    /// measured always (`tidegate_runtime_delay_seconds`). Default: it never counts; from `1ms` to `10s`.
+    #[schemars(extend("format" = "duration"))]
+    pub(super) overload_delay: Text,
     /// What becomes of X-Forwarded-* headers that a request brings: kept and the peer's address
     /// appended (behind another proxy), or replaced (where clients connect directly; otherwise they
     /// can claim any address). Default `append`.
@@ -94,6 +99,7 @@ pub(super) struct TlsSection {
 #[serde(default, deny_unknown_fields)]
 pub(super) struct AdminSection {
     /// Address of the admin port, best on loopback: whoever reaches it may read. Default: none.
+    /// Counts at the next start.
     pub(super) listen: Text,
     /// Path of a file with the tokens for writes, one a line, as `NAME: TOKEN`; the name goes into the
     /// audit log. Read at each use. Default: the environment variable `TIDEGATE_ADMIN_TOKEN`; without
@@ -215,7 +221,7 @@ pub(super) struct LimiterSection {
     /// The limit to start with. Default 20, within the bounds. A reload does not apply it again.
     #[schemars(range(min = 1, max = 536_870_911))]
     pub(super) initial: Whole,
-    /// The law that moves the limit.
+    /// The law that moves the limit. Default `knee`.
     #[schemars(extend("enum" = ["knee", "aimd", "gradient", "vegas", "fixed"]))]
     pub(super) law: Text,
     /// Settings of the law aimd.

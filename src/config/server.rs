@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::check::Check;
 use super::file::{AdminSection, ServerSection, Text, TlsSection};
 
-/// The listening side. A change of `listen`, `threads` or `tls` takes effect at the next start.
+/// The listening side. A change of `listen`, `threads`, `max_connections`, `header_timeout` or `tls` takes
+/// effect at the next start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     listen: SocketAddr,
@@ -17,6 +18,7 @@ pub struct ServerConfig {
     idle_timeout: Duration,
     body_limit: Option<u64>,
     drain: Duration,
+    overload_delay: Option<Duration>,
     forwarded: Forwarded,
     tls: Option<TlsFiles>,
 }
@@ -62,6 +64,10 @@ impl ServerConfig {
             ),
             body_limit: check.size("server.body_limit", &raw.body_limit, 0..=1 << 40),
             drain: check.duration("server.drain", &raw.drain, seconds(10), Duration::ZERO..=seconds(3600)),
+            overload_delay: raw.overload_delay.as_ref().map(|_| {
+                let (least, most) = (Duration::from_millis(1), seconds(10));
+                check.duration("server.overload_delay", &raw.overload_delay, most, least..=most)
+            }),
             forwarded: check.word(
                 "server.forwarded",
                 &raw.forwarded,
@@ -107,6 +113,11 @@ impl ServerConfig {
         self.drain
     }
 
+    /// The standing delay of the gateway's own threads that counts as overload; none by default.
+    pub fn overload_delay(&self) -> Option<Duration> {
+        self.overload_delay
+    }
+
     /// What becomes of incoming X-Forwarded-* headers.
     pub fn forwarded(&self) -> Forwarded {
         self.forwarded
@@ -149,7 +160,7 @@ impl AdminConfig {
         self.listen
     }
 
-    /// The file whose first line is the token for writes; without one nobody may write.
+    /// The file with the tokens for writes, one a line; without one nobody may write.
     pub fn token_file(&self) -> Option<&std::path::Path> {
         self.token_file.as_deref()
     }

@@ -74,6 +74,9 @@ impl Settings {
             self.put("server.body_limit", show_size(limit));
         }
         self.time("server.drain", server.drain());
+        if let Some(delay) = server.overload_delay() {
+            self.time("server.overload_delay", delay);
+        }
         let forwarded = match server.forwarded() {
             Forwarded::Append => "append",
             Forwarded::Replace => "replace",

@@ -9,6 +9,7 @@ use super::core::Core;
 use super::lane::Lanes;
 use crate::admission::Mode;
 use crate::bounds::{Bounds, InvalidBounds};
+use crate::canary::Canary;
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::law::{self, Law};
@@ -29,6 +30,7 @@ pub struct LimiterBuilder {
     mode: Mode,
     room: u32,
     longest: Duration,
+    canary: Option<Canary>,
 }
 
 impl LimiterBuilder {
@@ -43,6 +45,7 @@ impl LimiterBuilder {
             mode: Mode::Enforce,
             room: 100,
             longest: Duration::from_millis(100),
+            canary: None,
         }
     }
 
@@ -83,6 +86,12 @@ impl LimiterBuilder {
         self
     }
 
+    /// Counts a late runtime as overload, whatever the downstream says. Default: none.
+    pub fn canary(mut self, canary: &Canary) -> Self {
+        self.canary = Some(canary.clone());
+        self
+    }
+
     /// Checks the settings and builds the limiter.
     ///
     /// # Errors
@@ -102,7 +111,7 @@ impl LimiterBuilder {
         let clock = Clock::new();
         let mut control = Control::new(clock.now(), bounds, f64::from(initial), self.law);
         control.set_shadow(self.shadow);
-        let core = Core::new(self.name, clock, control, self.mode, self.room, self.longest);
+        let core = Core::new(self.name, clock, control, self.mode, self.room, self.longest, self.canary);
         let core = Arc::new(core);
         Ok(Limiter { lanes: Lanes::new(&core), core })
     }

@@ -15,6 +15,7 @@ use super::permit::Held;
 use super::recorder::Recorder;
 use super::thread::roll;
 use crate::admission::{Mode, Word};
+use crate::canary::Canary;
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::law::Reason;
@@ -49,10 +50,19 @@ pub(crate) struct Core {
     /// Copies of what the control has learned, for refusals: nanoseconds, and finished per 1000 s.
     typical_ns: AtomicU64,
     drain_milli: AtomicU64,
+    canary: Option<Canary>,
 }
 
 impl Core {
-    pub(super) fn new(name: Arc<str>, clock: Clock, control: Control, mode: Mode, len: u32, wait: Duration) -> Self {
+    pub(super) fn new(
+        name: Arc<str>,
+        clock: Clock,
+        control: Control,
+        mode: Mode,
+        len: u32,
+        wait: Duration,
+        canary: Option<Canary>,
+    ) -> Self {
         let core = Self {
             name,
             clock,
@@ -62,6 +72,7 @@ impl Core {
             controlled: Mutex::new(Controlled { control, decisions: [0; Reason::ALL.len()], stalled: false }),
             typical_ns: AtomicU64::new(0),
             drain_milli: AtomicU64::new(0),
+            canary,
         };
         core.set_room(len, wait);
         core
@@ -245,6 +256,7 @@ impl Core {
         if !control.is_due(now) || word.mode() == Mode::Off {
             return;
         }
+        control.set_local_overload(self.canary.as_ref().and_then(Canary::late).map(|late| (late.by, late.news)));
         let record = control.close(now, &self.recorder.totals(), word.in_flight(), &self.recorder.unfinished);
         let (new, reason, stalled) = (record.new, record.reason, record.stalled);
         let moved = (record.old != new).then(|| record.clone());

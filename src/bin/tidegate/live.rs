@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use tidegate::Limiter;
 use tidegate::alerts::Alerts;
 use tidegate::config::{Config, LimiterConfig};
+use tidegate::{Canary, Limiter};
 
 use crate::alerting;
 use crate::route::{Guard, Table};
@@ -21,6 +21,8 @@ use crate::upstream::Upstream;
 pub(crate) struct Live {
     workers: usize,
     alerts: Alerts,
+    /// Watches the worker threads: one that is late is this process's own overload.
+    canary: Canary,
     table: ArcSwap<Table>,
     parts: Mutex<Parts>,
 }
@@ -39,15 +41,17 @@ impl Live {
     /// Starts everything that `config` names, for so many worker threads.
     pub(crate) fn start(config: Config, workers: usize) -> anyhow::Result<Self> {
         let alerts = alerting::new(config.alerts());
-        let parts = Parts::grown_from(None, config, workers)?;
+        let canary = Canary::new(workers);
+        let parts = Parts::grown_from(None, config, workers, &canary)?;
+        canary.set_threshold(parts.config.server().overload_delay());
         alerting::apply(&alerts, parts.config.alerts());
         let table = ArcSwap::from_pointee(parts.table(&alerts));
-        Ok(Self { workers, alerts, table, parts: Mutex::new(parts) })
+        Ok(Self { workers, alerts, canary, table, parts: Mutex::new(parts) })
     }
 
     /// Makes what `config` needs and does not have yet. Changes nothing; all that can fail is here.
     pub(crate) fn prepare(&self, config: Config) -> anyhow::Result<Prepared> {
-        Parts::grown_from(Some(&self.parts()), config, self.workers).map(Prepared)
+        Parts::grown_from(Some(&self.parts()), config, self.workers, &self.canary).map(Prepared)
     }
 
     /// Puts what was prepared in force, in place. To be called by one at a time, and for what was
@@ -60,6 +64,7 @@ impl Live {
                 "listen addresses, threads, TLS, max_connections or header_timeout: changed at the next start"
             );
         }
+        self.canary.set_threshold(new.config.server().overload_delay());
         alerting::apply(&self.alerts, new.config.alerts());
         self.table.store(Arc::new(new.table(&self.alerts)));
         for (_, removed) in parts.limiters.iter().filter(|(name, _)| !new.limiters.contains_key(*name)) {
@@ -84,6 +89,11 @@ impl Live {
     /// Alerts of this gateway.
     pub(crate) fn alerts(&self) -> &Alerts {
         &self.alerts
+    }
+
+    /// What watches the worker threads.
+    pub(crate) fn canary(&self) -> &Canary {
+        &self.canary
     }
 
     /// The config in force.
@@ -116,7 +126,7 @@ impl Live {
 
 impl Parts {
     /// The parts for `config`: those of `old` where they can stay, new ones else. Changes nothing.
-    fn grown_from(old: Option<&Parts>, config: Config, workers: usize) -> anyhow::Result<Self> {
+    fn grown_from(old: Option<&Parts>, config: Config, workers: usize, canary: &Canary) -> anyhow::Result<Self> {
         let mut upstreams = BTreeMap::new();
         for (name, settings) in config.upstreams() {
             let kept = old.and_then(|old| old.upstreams.get(name)).filter(|kept| kept.config() == settings);
@@ -132,7 +142,7 @@ impl Parts {
         for (name, settings) in config.limiters() {
             let limiter = match old.and_then(|old| old.limiters.get(name)) {
                 Some(kept) => kept.clone(),
-                None => build(name, settings).with_context(|| format!("limiter \"{name}\""))?,
+                None => build(name, settings, canary).with_context(|| format!("limiter \"{name}\""))?,
             };
             limiters.insert(name.clone(), limiter);
         }
@@ -180,7 +190,7 @@ impl Parts {
     }
 }
 
-fn build(name: &str, settings: &LimiterConfig) -> anyhow::Result<Limiter> {
+fn build(name: &str, settings: &LimiterConfig, canary: &Canary) -> anyhow::Result<Limiter> {
     let bounds = settings.bounds();
     let limiter = Limiter::builder(name)
         .bounds(bounds.min(), bounds.max())
@@ -188,6 +198,7 @@ fn build(name: &str, settings: &LimiterConfig) -> anyhow::Result<Limiter> {
         .law(settings.law().build())
         .mode(settings.mode())
         .waiting_room(settings.queue().length(), settings.queue().wait())
+        .canary(canary)
         .build()?;
     Ok(limiter)
 }

@@ -81,6 +81,7 @@ impl Worker {
 }
 
 async fn work(clients: Arc<Clients>, mut arrivals: mpsc::Receiver<Accepted>) {
+    drop(tokio::spawn(clients.live.canary().watch(clients.worker)));
     let mut sweep = tokio::time::interval(SWEEP);
     loop {
         tokio::select! {
