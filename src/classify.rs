@@ -1,18 +1,31 @@
-//! Reads an answer: which [`Outcome`] does a status, a gRPC code or a transport error stand for?
+//! Reads an answer: what does a status, a gRPC code, a body or a transport error stand for?
 //!
-//! The rules are data, an ordered table in which the first match wins; a service puts its own rules
+//! Four questions stay apart in a [`Verdict`]: is it pressure, may the request be sent again, how long
+//! to wait, and whom does it concern. The rules are data, an ordered table in which the first match wins; a service puts its own rules
 //! in front of the built-in ones. This module knows no HTTP library, keeps no state and moves no
 //! limit: breakers, retry loops and prune jobs can ask it as well as a limiter. Every verdict names
 //! the rule behind it.
 
-mod builtin;
+mod verdict;
+
 mod rule;
+
+mod builtin;
 mod transport;
 
-pub use rule::{Answer, HeaderTest, Headers, Rule};
+mod wait;
+
+mod details;
+mod reset;
+mod text;
+mod time;
+
+pub use rule::{Answer, HeaderTest, Headers, MemberTest, Rule};
 pub use transport::TransportError;
+pub use verdict::{Retry, Scope, Verdict, Wait, WaitSource};
 
 use std::sync::{Arc, LazyLock};
+use std::time::SystemTime;
 
 use crate::outcome::Outcome;
 
@@ -21,15 +34,6 @@ use crate::outcome::Outcome;
 /// A caller that sees it knows that the downstream was not asked, whatever the status says, and that
 /// a retry at this place would only come back to the same limiter.
 pub const REFUSAL_HEADER: &str = "tidegate-rejected";
-
-/// What an answer means, and the rule that said so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict<'a> {
-    /// The outcome.
-    pub outcome: Outcome,
-    /// The name of the rule that matched; `"unmatched"` when none did.
-    pub rule: &'a str,
-}
 
 /// An ordered table of rules; the first that matches decides. Cheap to clone.
 ///
@@ -66,29 +70,76 @@ impl Classifier {
         &self.rules
     }
 
-    /// What an HTTP response head means.
+    /// What an HTTP response head means, as far as it can be told without the body.
     pub fn classify_head(&self, status: u16, headers: &(impl Headers + ?Sized)) -> Outcome {
-        self.judge(Seen::Http(status), headers, "").outcome
+        self.outcome(Seen::Http(status), headers, "")
     }
 
     /// What a gRPC status means, wherever it stood (trailers, or the head of a trailers-only answer).
     pub fn classify_grpc(&self, code: u32, message: &str, headers: &(impl Headers + ?Sized)) -> Outcome {
-        self.judge(Seen::Grpc(code), headers, message).outcome
+        self.outcome(Seen::Grpc(code), headers, message)
+    }
+
+    /// What a gRPC answer that ended without a status means.
+    pub fn classify_grpc_without_status(&self) -> Outcome {
+        self.outcome(Seen::GrpcWithoutStatus, &(), "")
     }
 
     /// What an error that came in place of an answer means.
     pub fn classify_error(&self, error: &(dyn std::error::Error + 'static)) -> Outcome {
-        self.judge(Seen::Transport(TransportError::of(error)), &(), "").outcome
+        self.outcome(Seen::Transport(TransportError::of(error)), &(), "")
     }
 
-    /// The outcome together with the rule behind it. `text` is what there is to read: a gRPC message,
-    /// or the beginning of a body.
-    pub fn judge(&self, seen: Seen, headers: &(impl Headers + ?Sized), text: &str) -> Verdict<'_> {
-        match self.rules.iter().find(|rule| rule.matches(seen, headers, text)) {
-            Some(rule) => Verdict { outcome: rule.outcome(), rule: rule.name() },
-            None => Verdict { outcome: seen.unmatched(), rule: "unmatched" },
+    /// All that an answer says. `text` is what there is to read: a gRPC message, or the beginning of a
+    /// body; it may be cut off anywhere. `now` is the time of day at which the answer came: some
+    /// waits are dates.
+    pub fn judge(&self, seen: Seen, headers: &(impl Headers + ?Sized), text: &str, now: SystemTime) -> Verdict<'_> {
+        let Some(rule) = self.find(seen, headers, text) else {
+            return Verdict::of(seen.unmatched());
+        };
+        let (mut retry, only_when_told) = rule.says_retry();
+        let outcome = rule.outcome();
+        let mut told = match (outcome, retry) {
+            (Outcome::Success, _) => wait::Told { wait: wait::paced(headers, now), never_again: false },
+            // Its own mistake: what the answer says of limits is not about it.
+            (Outcome::Caller | Outcome::Cancelled, Retry::Never) => wait::Told::default(),
+            _ => wait::told(headers, text, now),
+        };
+        if told.never_again || only_when_told && told.wait.is_none() {
+            retry = Retry::Never;
         }
+        if let Some(length) = rule.says_wait().filter(|_| told.wait.is_none()) {
+            told.wait = Some(Wait { length, source: WaitSource::Rule });
+        }
+        Verdict { outcome, retry, wait: told.wait, scope: rule.says_scope(), rule: rule.name() }
     }
+
+    /// Whether the meaning of this answer may depend on its text: whether it is worth to look at the
+    /// beginning of the body.
+    pub fn wants_text(&self, seen: Seen, headers: &(impl Headers + ?Sized)) -> bool {
+        self.rules.iter().find(|rule| rule.may_match(seen, headers)).is_some_and(Rule::asks_for_text)
+    }
+
+    fn outcome(&self, seen: Seen, headers: &(impl Headers + ?Sized), text: &str) -> Outcome {
+        self.find(seen, headers, text).map_or_else(|| seen.unmatched(), Rule::outcome)
+    }
+
+    fn find(&self, seen: Seen, headers: &(impl Headers + ?Sized), text: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.matches(seen, headers, text))
+    }
+}
+
+/// Rules for refusals inside bulk answers that are 200 outside, as OpenSearch and old Elasticsearch
+/// servers write them, whatever their headers. To be put in front of a table for such a service: they
+/// make the beginning of every answer with status 200 be looked at.
+pub fn bulk_rules() -> Vec<Rule> {
+    builtin::bulk("bulk", None)
+}
+
+/// A rule for OTLP exporters: RESOURCE_EXHAUSTED is pressure in any case, and is only retried when the
+/// answer says when.
+pub fn otlp_rule() -> Rule {
+    Rule::new("otlp-resource-exhausted", Answer::Grpc(8), Outcome::Overloaded).retry_only_when_told()
 }
 
 impl Default for Classifier {
@@ -109,6 +160,8 @@ pub enum Seen {
     Grpc(u32),
     /// A gRPC answer that ended without a status.
     GrpcWithoutStatus,
+    /// An error event inside an event stream that began well.
+    Event,
     /// No answer but an error.
     Transport(TransportError),
 }
@@ -118,7 +171,7 @@ impl Seen {
         match self {
             Seen::Http(0..400) | Seen::Grpc(0) => Outcome::Success,
             Seen::Http(400..500) => Outcome::Caller,
-            Seen::Http(_) | Seen::Grpc(_) | Seen::GrpcWithoutStatus | Seen::Transport(_) => Outcome::Fault,
+            _ => Outcome::Fault,
         }
     }
 }
@@ -127,14 +180,19 @@ impl Seen {
 mod tests {
     use super::*;
 
+    fn judge(table: &Classifier, status: u16) -> (Outcome, &str) {
+        let verdict = table.judge(Seen::Http(status), &(), "", SystemTime::UNIX_EPOCH);
+        (verdict.outcome, verdict.rule)
+    }
+
     #[test]
     fn own_rules_go_first_and_the_verdict_names_them() {
         let plain = Classifier::default();
-        assert_eq!(plain.judge(Seen::Http(503), &(), "").outcome, Outcome::Fault);
+        assert_eq!(judge(&plain, 503).0, Outcome::Fault);
         let rule = Rule::new("ours", Answer::Http { from: 503, to: 503 }, Outcome::Overloaded);
         let own = plain.extended([rule]);
-        assert_eq!(own.judge(Seen::Http(503), &(), ""), Verdict { outcome: Outcome::Overloaded, rule: "ours" });
-        assert_eq!(own.judge(Seen::Http(500), &(), "").outcome, Outcome::Fault, "the rest is as it was");
+        assert_eq!(judge(&own, 503), (Outcome::Overloaded, "ours"));
+        assert_eq!(judge(&own, 500).0, Outcome::Fault, "the rest is as it was");
     }
 
     #[test]
@@ -143,9 +201,28 @@ mod tests {
         for (status, outcome) in
             [(101, Outcome::Success), (204, Outcome::Success), (404, Outcome::Caller), (500, Outcome::Fault)]
         {
-            assert_eq!(empty.judge(Seen::Http(status), &(), ""), Verdict { outcome, rule: "unmatched" });
+            assert_eq!(judge(&empty, status), (outcome, "unmatched"));
         }
         assert_eq!(empty.classify_grpc(0, "", &()), Outcome::Success);
         assert_eq!(empty.classify_grpc(14, "", &()), Outcome::Fault);
+    }
+
+    #[test]
+    fn a_text_is_wanted_only_where_a_rule_could_use_it() {
+        let table = Classifier::default();
+        let json = &[("content-type", "application/x-amz-json-1.0")][..];
+        for (status, headers, wanted) in [
+            (200, &[][..], false),
+            (200, json, true),
+            (204, json, false),
+            (301, &[], false),
+            (400, &[], true),
+            (503, &[], true),
+        ] {
+            assert_eq!(table.wants_text(Seen::Http(status), headers), wanted, "{status} {headers:?}");
+        }
+        assert!(!table.wants_text(Seen::Http(503), &[(REFUSAL_HEADER, "queue_full")][..]));
+        assert!(table.wants_text(Seen::Event, &()));
+        assert!(!Classifier::new([]).wants_text(Seen::Http(500), &()));
     }
 }

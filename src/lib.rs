@@ -16,6 +16,7 @@ pub mod law;
 pub mod time;
 pub mod window;
 
+pub mod hold_off;
 pub mod limiter;
 
 pub mod alerts;
@@ -47,6 +48,7 @@ pub use admission::Mode;
 pub use bounds::Bounds;
 pub use canary::Canary;
 pub use classify::Classifier;
+pub use hold_off::{HoldOff, HoldOffBuilder, HoldOffSnapshot};
 pub use limiter::{Admit, InvalidLimiter, Limiter, LimiterBuilder, Permit, PermitRef, Snapshot};
 pub use outcome::Outcome;
 pub use rejection::{RejectReason, Rejected, Rejection};

@@ -36,7 +36,7 @@ use crate::admission::Mode;
 use crate::bounds::Bounds;
 use crate::control::Record;
 use crate::law::Law;
-use crate::rejection::{RejectReason, Rejected};
+use crate::rejection::{RejectReason, Rejected, Rejection};
 
 /// Guards one downstream resource: finds how many requests may be in flight, and refuses the rest.
 ///
@@ -85,7 +85,7 @@ impl Limiter {
     pub fn try_acquire_with(&self, admit: &Admit<'_>) -> Result<Permit, Rejected> {
         match self.core.enter(admit.units()) {
             Ok(held) => Ok(Permit::new(self.lanes.own(), held)),
-            Err(word) => Err(self.refuse(admit, word.is_closed())),
+            Err(word) => Err(self.full(admit, word.is_closed())),
         }
     }
 
@@ -105,12 +105,12 @@ impl Limiter {
     pub fn try_acquire_ref(&self) -> Result<PermitRef<'_>, Rejected> {
         match self.core.enter(1) {
             Ok(held) => Ok(PermitRef::new(&self.core, held)),
-            Err(word) => Err(self.refuse(&Admit::new(), word.is_closed())),
+            Err(word) => Err(self.full(&Admit::new(), word.is_closed())),
         }
     }
 
     #[cold]
-    fn refuse(&self, admit: &Admit<'_>, closed: bool) -> Rejected {
+    fn full(&self, admit: &Admit<'_>, closed: bool) -> Rejected {
         self.core.reject(admit, if closed { RejectReason::Closed } else { RejectReason::LimitReached })
     }
 
@@ -134,6 +134,13 @@ impl Limiter {
             Err(_) => self.core.wait(&admit).await?,
         };
         Ok(Permit::new(self.lanes.own(), held))
+    }
+
+    /// Counts a refusal that was decided in front of this limiter, by a [hold-off](crate::HoldOff) say,
+    /// and says it with this limiter's numbers.
+    #[cold]
+    pub fn refuse(&self, admit: &Admit<'_>, reason: RejectReason, retry_after: Duration) -> Rejected {
+        Rejection { retry_after, ..(*self.core.reject(admit, reason)).clone() }.into()
     }
 
     /// Changes the bounds at once: the limit is held within them before this returns. A lower

@@ -21,17 +21,20 @@ pub enum RejectReason {
     ClientDeadline,
     /// The limiter is closed: its process is shutting down or it was removed.
     Closed,
+    /// The downstream asked to be left alone for a while, and that while is not over.
+    HoldOff,
 }
 
 impl RejectReason {
     /// Every reason, in the order of [`RejectReason::index`].
-    pub const ALL: [RejectReason; 6] = [
+    pub const ALL: [RejectReason; 7] = [
         RejectReason::LimitReached,
         RejectReason::QueueFull,
         RejectReason::QueueTimeout,
         RejectReason::DeadlineUnmeetable,
         RejectReason::ClientDeadline,
         RejectReason::Closed,
+        RejectReason::HoldOff,
     ];
 
     /// The label used in metrics, JSON and logs.
@@ -43,6 +46,7 @@ impl RejectReason {
             RejectReason::DeadlineUnmeetable => "deadline_unmeetable",
             RejectReason::ClientDeadline => "client_deadline",
             RejectReason::Closed => "closed",
+            RejectReason::HoldOff => "hold_off",
         }
     }
 
@@ -53,7 +57,7 @@ impl RejectReason {
 
     /// Whether the limit was what refused (directly, or by a wait that was too long).
     pub const fn is_for_the_limit(self) -> bool {
-        !matches!(self, RejectReason::Closed)
+        !matches!(self, RejectReason::Closed | RejectReason::HoldOff)
     }
 }
 
@@ -93,7 +97,7 @@ pub struct Rejection {
     pub class: Option<Box<str>>,
     /// Why.
     pub reason: RejectReason,
-    /// The limit in force.
+    /// The limit in force; 0 when there is none, as in a [hold-off](crate::HoldOff) by itself.
     pub limit: u32,
     /// Units in flight when it refused.
     pub in_flight: u32,
@@ -114,16 +118,12 @@ impl Rejection {
 
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "limiter \"{}\" refused before the downstream was asked: {} (limit {}, in flight {}, queued {}); retry after {:.3} s",
-            self.limiter,
-            self.reason.in_words(),
-            self.limit,
-            self.in_flight,
-            self.queued,
-            self.retry_after.as_secs_f64(),
-        )
+        write!(f, "limiter \"{}\" refused before the downstream was asked: {}", self.limiter, self.reason.in_words())?;
+        // A hold-off that stands by itself has no limit.
+        if self.limit > 0 {
+            write!(f, " (limit {}, in flight {}, queued {})", self.limit, self.in_flight, self.queued)?;
+        }
+        write!(f, "; retry after {:.3} s", self.retry_after.as_secs_f64())
     }
 }
 

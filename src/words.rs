@@ -62,6 +62,7 @@ impl RejectReason {
             RejectReason::DeadlineUnmeetable => "the deadline cannot be met",
             RejectReason::ClientDeadline => "the deadline passed while waiting",
             RejectReason::Closed => "the limiter is closed",
+            RejectReason::HoldOff => "the downstream asked to be left alone for a while",
         }
     }
 
@@ -80,6 +81,9 @@ impl RejectReason {
             }
             RejectReason::ClientDeadline => "longer deadlines at the client, or a shorter wait (queue.wait)",
             RejectReason::Closed => "nothing: the process is stopping, or the limiter was taken out of the config",
+            RejectReason::HoldOff => {
+                "send less, or ask the downstream's owner for a larger allowance; it ends by itself (hold_off.cap)"
+            }
         }
     }
 }

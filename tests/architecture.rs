@@ -28,6 +28,7 @@ const PURE: &[&str] = &[
     "config/settings",
     "control",
     "guard",
+    "hold_off/holds",
     "law",
     "outcome",
     "rejection",

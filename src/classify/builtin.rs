@@ -10,40 +10,134 @@
 //! then one fat request must not shrink the limit for all. UNAVAILABLE means "down", unless a rate
 //! limiting proxy marked it: such proxies turn 429 into it.
 
-use super::{Answer, HeaderTest, REFUSAL_HEADER, Rule, TransportError};
+mod codes;
+
+use std::time::Duration;
+
+use super::{Answer, HeaderTest, MemberTest, REFUSAL_HEADER, Retry, Rule, Scope, TransportError};
 use crate::outcome::Outcome;
-use crate::outcome::Outcome::{Caller, Cancelled, Fault, Overloaded, Success, Throttled};
+use crate::outcome::Outcome::{Caller, Cancelled, Exhausted, Fault, Overloaded, Success, Throttled};
 
 /// A `Retry-After` above this many seconds announces maintenance, not pressure.
 const LONGEST_BACK_OFF: u64 = 300;
 
-/// How libraries say that a message was too large, when they say it by RESOURCE_EXHAUSTED.
-const OVERSIZE: [&str; 4] =
-    ["larger than max", "exceeds maximum size", "message length too large", "message size exceeds"];
+/// How long to stay away when somebody was turned away for a while, and was not told for how long.
+const COOL_DOWN: Duration = Duration::from_secs(60);
 
 /// The built-in rules, in order.
 pub(super) fn rules() -> Vec<Rule> {
-    let mut rules = http();
+    let mut rules = bulk("elasticsearch", Some(("x-elastic-product", HeaderTest::Present)));
+    rules.extend(aws_batches());
+    rules.push(status("http-success", 100, 399, Success));
+    rules.push(
+        Rule::new("tidegate-refusal", Answer::Any, Overloaded)
+            .header(REFUSAL_HEADER, HeaderTest::Present)
+            .retry(Retry::Yes)
+            // The others may have places: a refusal says nothing about them.
+            .scope(Scope::Request),
+    );
+    rules.extend(lookalikes());
+    rules.extend(http_429());
+    rules.extend(http_503());
+    rules.extend(http());
     rules.extend(grpc());
+    rules.extend(events());
     rules.extend(transport());
     rules
 }
 
+/// Refusals inside a bulk answer that is 200 outside, as Elasticsearch and OpenSearch write them.
+/// OpenSearch sends no header to tell it by, so for it these have to be put in front by hand.
+pub(super) fn bulk(name: &'static str, header: Option<(&'static str, HeaderTest)>) -> Vec<Rule> {
+    let part = |suffix: &str| {
+        let rule = Rule::new(format!("{name}-{suffix}"), Answer::Http { from: 200, to: 200 }, Throttled)
+            .any_member("errors", MemberTest::Is("true".into()));
+        match header.clone() {
+            Some((name, test)) => rule.header(name, test),
+            None => rule,
+        }
+    };
+    vec![
+        part("bulk-item-refused").any_code(["es_rejected_execution_exception", "circuit_breaking_exception"]),
+        part("bulk-item-refused-legacy").any_text(["EsRejectedExecutionException"]),
+    ]
+}
+
+/// AWS batches that succeed outside and are throttled in part.
+fn aws_batches() -> Vec<Rule> {
+    let part = |name| {
+        Rule::new(name, Answer::Http { from: 200, to: 200 }, Throttled)
+            .header("content-type", HeaderTest::Contains("x-amz-json".into()))
+    };
+    let failed = ["Failed", "FailedRecordCount", "FailedPutCount", "FailedEntryCount"];
+    vec![
+        part("aws-unprocessed")
+            .any_member("UnprocessedItems", MemberTest::Something)
+            .any_member("UnprocessedKeys", MemberTest::Something),
+        failed
+            .into_iter()
+            .fold(part("aws-batch-failed"), |rule, name| rule.any_member(name, MemberTest::Something))
+            .any_code(codes::THROTTLE),
+    ]
+}
+
+/// What looks like pressure and is not, and what looks like a caller's error and is pressure.
+fn lookalikes() -> Vec<Rule> {
+    let error = Answer::Http { from: 400, to: 599 };
+    vec![
+        Rule::new("account-exhausted", error, Exhausted).any_code(codes::EXHAUSTED),
+        Rule::new("account-exhausted-in-words", error, Exhausted).any_text(codes::EXHAUSTED_IN_WORDS),
+        Rule::new("endpoint-disabled", error, Exhausted).any_text(codes::DISABLED_IN_WORDS),
+        status("http-402", 402, 402, Exhausted),
+        Rule::new("throttle-code", error, Throttled).any_code(codes::THROTTLE),
+        Rule::new("github-secondary-limit", Answer::Http { from: 403, to: 429 }, Throttled)
+            .any_text(["secondary rate limit", "abuse detection mechanism"])
+            .wait(COOL_DOWN),
+        status("http-403-nothing-left", 403, 403, Throttled)
+            .header("x-ratelimit-remaining", HeaderTest::Is("0".into())),
+    ]
+}
+
+fn http_429() -> Vec<Rule> {
+    let rule = |name, outcome| status(name, 429, 429, outcome);
+    vec![
+        // Kubernetes refuses an eviction so: it was served, and can be asked for again later.
+        rule("disruption-budget", Caller)
+            .any_text(["disruption budget", "DisruptionBudget"])
+            .retry(Retry::Yes)
+            .wait(Duration::from_secs(5)),
+        // Two writers of one object: nobody else is too fast.
+        rule("object-locked", Caller).any_code(["lock_timeout"]).retry(Retry::Yes),
+        rule("edge-ban", Throttled)
+            .any_text(["error code: 1015", "blocked from accessing our api temporarily"])
+            .scope(Scope::Destination)
+            .wait(COOL_DOWN),
+        // A page instead of an answer comes from the edge, which counts addresses.
+        rule("edge-429", Throttled)
+            .header("content-type", HeaderTest::Contains("text/html".into()))
+            .scope(Scope::Destination),
+        rule("http-429", Throttled),
+    ]
+}
+
+fn http_503() -> Vec<Rule> {
+    let rule = |name, outcome| status(name, 503, 503, outcome);
+    vec![
+        rule("envoy-overloaded", Overloaded).header("x-envoy-overloaded", HeaderTest::Present).retry(Retry::Yes),
+        rule("http-503-maintenance", Fault)
+            .header("retry-after", HeaderTest::Above(LONGEST_BACK_OFF))
+            .scope(Scope::Destination),
+        rule("http-503-retry-after", Throttled).header("retry-after", HeaderTest::Present).scope(Scope::Destination),
+        rule("http-503-overloaded", Overloaded).any_text(codes::OVERLOADED_IN_WORDS).retry(Retry::Yes),
+    ]
+}
+
 fn http() -> Vec<Rule> {
     vec![
-        status("http-success", 100, 399, Success),
-        Rule::new("tidegate-refusal", Answer::Any, Overloaded).header(REFUSAL_HEADER, HeaderTest::Present),
-        status("http-429", 429, 429, Throttled),
-        Rule::new("envoy-overloaded", Answer::Http { from: 503, to: 503 }, Overloaded)
-            .header("x-envoy-overloaded", HeaderTest::Present),
-        Rule::new("http-503-maintenance", Answer::Http { from: 503, to: 503 }, Fault)
-            .header("retry-after", HeaderTest::Above(LONGEST_BACK_OFF)),
-        Rule::new("http-503-retry-after", Answer::Http { from: 503, to: 503 }, Throttled)
-            .header("retry-after", HeaderTest::Present),
         status("http-408", 408, 408, Overloaded),
         status("http-504", 504, 504, Overloaded),
         // Not registered, but several providers answer it when they are overloaded.
-        status("http-529", 529, 529, Overloaded),
+        status("http-529", 529, 529, Overloaded).retry(Retry::Yes),
         status("http-4xx", 400, 499, Caller),
         status("http-5xx", 500, 599, Fault),
     ]
@@ -54,8 +148,8 @@ fn grpc() -> Vec<Rule> {
         code("grpc-ok", 0, Success),
         code("grpc-rate-limited-exhausted", 8, Throttled).header("x-envoy-ratelimited", HeaderTest::Present),
         code("grpc-rate-limited-unavailable", 14, Throttled).header("x-envoy-ratelimited", HeaderTest::Present),
-        code("grpc-message-too-large", 8, Caller).any_text(OVERSIZE),
-        code("grpc-resource-exhausted", 8, Overloaded),
+        code("grpc-message-too-large", 8, Caller).any_text(codes::OVERSIZE_IN_WORDS),
+        code("grpc-resource-exhausted", 8, Overloaded).retry(Retry::Yes),
         code("grpc-deadline-exceeded", 4, Overloaded),
         code("grpc-cancelled", 1, Cancelled),
         code("grpc-invalid-argument", 3, Caller),
@@ -70,17 +164,36 @@ fn grpc() -> Vec<Rule> {
         code("grpc-unknown", 2, Fault),
         code("grpc-internal", 13, Fault),
         code("grpc-unavailable", 14, Fault),
-        code("grpc-data-loss", 15, Fault),
+        code("grpc-data-loss", 15, Fault).retry(Retry::Never),
+    ]
+}
+
+/// Errors inside an event stream whose head was good, as model providers send them.
+fn events() -> Vec<Rule> {
+    let rule = |name, outcome| Rule::new(name, Answer::Event, outcome);
+    vec![
+        rule("event-exhausted", Exhausted).any_code(codes::EXHAUSTED),
+        rule("event-exhausted-in-words", Exhausted).any_text(codes::EXHAUSTED_IN_WORDS),
+        rule("event-overloaded", Overloaded).any_code(["overloaded_error", "overloaded", "engine_overloaded_error"]),
+        rule("event-overloaded-in-words", Overloaded).any_text(codes::OVERLOADED_IN_WORDS),
+        rule("event-throttled", Throttled).any_code(codes::THROTTLE),
+        rule("event-callers", Caller).any_code(["invalid_request_error", "authentication_error", "permission_error"]),
+        rule("event-fault", Fault),
     ]
 }
 
 fn transport() -> Vec<Rule> {
+    let rule = |name, error, outcome| Rule::new(name, Answer::Transport(error), outcome);
     vec![
-        Rule::new("transport-timed-out", Answer::Transport(TransportError::TimedOut), Overloaded),
-        Rule::new("transport-refused-by-tidegate", Answer::Transport(TransportError::Rejected), Overloaded),
-        Rule::new("transport-connection-refused", Answer::Transport(TransportError::ConnectionRefused), Fault),
-        Rule::new("transport-reset", Answer::Transport(TransportError::Reset), Fault),
-        Rule::new("transport-other", Answer::Transport(TransportError::Other), Fault),
+        rule("transport-timed-out", TransportError::TimedOut, Overloaded),
+        rule("transport-refused-by-tidegate", TransportError::Rejected, Overloaded)
+            .retry(Retry::Yes)
+            .scope(Scope::Request),
+        rule("transport-connection-refused", TransportError::ConnectionRefused, Fault)
+            .retry(Retry::Yes)
+            .scope(Scope::Destination),
+        rule("transport-reset", TransportError::Reset, Fault),
+        rule("transport-other", TransportError::Other, Fault),
     ]
 }
 

@@ -1,21 +1,34 @@
 //! One line of the table: what an answer must look like, and what it then means.
 //!
-//! A rule asks for a kind of answer, and may ask for a header and for a piece of text besides. All
+//! A rule asks for a kind of answer, and may ask for headers and for something in the text besides. All
 //! that it asks for must hold. Rules are plain values, so that a config file can hold them.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
-use super::{Seen, TransportError};
+use super::text::{Value, bare, contains, has_code, members};
+use super::{Retry, Scope, Seen, TransportError};
 use crate::outcome::Outcome;
+
+/// Headers in which an error's code may stand.
+const CODE_HEADERS: [&str; 2] = ["x-amzn-errortype", "x-amzn-error-code"];
+
+type Text = Cow<'static, str>;
 
 /// A line of the classification table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    name: Cow<'static, str>,
+    name: Text,
     answer: Answer,
-    header: Option<(Cow<'static, str>, HeaderTest)>,
-    any_text: Vec<Cow<'static, str>>,
+    headers: Vec<(Text, HeaderTest)>,
+    any_text: Vec<Text>,
+    any_code: Vec<Text>,
+    members: Vec<(Text, MemberTest)>,
     outcome: Outcome,
+    retry: Retry,
+    only_when_told: bool,
+    wait: Option<Duration>,
+    scope: Scope,
 }
 
 /// The kind of answer that a rule is about.
@@ -33,6 +46,8 @@ pub enum Answer {
     },
     /// One gRPC status code.
     Grpc(u32),
+    /// An error event inside an event stream that began well.
+    Event,
     /// An error in place of an answer.
     Transport(TransportError),
 }
@@ -43,22 +58,51 @@ pub enum Answer {
 pub enum HeaderTest {
     /// It is there.
     Present,
+    /// It is not there.
+    Absent,
     /// It is there and reads so, upper and lower case aside.
     Is(Cow<'static, str>),
+    /// It is there and contains this, upper and lower case aside.
+    Contains(Cow<'static, str>),
     /// It is a whole number above this one.
     Above(u64),
 }
 
+/// What a member of a JSON body must be like, at whatever depth it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemberTest {
+    /// It is a string, a number or a word that reads so.
+    Is(Cow<'static, str>),
+    /// It stands for something: not empty, not zero, not false.
+    Something,
+}
+
 impl Rule {
-    /// A rule that asks for this kind of answer and nothing else.
+    /// A rule that asks for this kind of answer and nothing else. Whether to retry follows from the
+    /// outcome ([`Retry::of`]), and so does the scope: the key for what an account, a model or a route
+    /// shares, the request alone for everything else.
     pub fn new(name: impl Into<Cow<'static, str>>, answer: Answer, outcome: Outcome) -> Self {
-        Self { name: name.into(), answer, header: None, any_text: Vec::new(), outcome }
+        let shared = matches!(outcome, Outcome::Throttled | Outcome::Overloaded | Outcome::Exhausted);
+        Self {
+            name: name.into(),
+            answer,
+            headers: Vec::new(),
+            any_text: Vec::new(),
+            any_code: Vec::new(),
+            members: Vec::new(),
+            outcome,
+            retry: Retry::of(outcome),
+            only_when_told: false,
+            wait: None,
+            scope: if shared { Scope::Key } else { Scope::Request },
+        }
     }
 
-    /// Asks for a header too. A second call replaces the first.
+    /// Asks for a header too; each call adds one.
     #[must_use]
     pub fn header(mut self, name: impl Into<Cow<'static, str>>, test: HeaderTest) -> Self {
-        self.header = Some((name.into(), test));
+        self.headers.push((name.into(), test));
         self
     }
 
@@ -66,6 +110,50 @@ impl Rule {
     #[must_use]
     pub fn any_text<T: Into<Cow<'static, str>>>(mut self, phrases: impl IntoIterator<Item = T>) -> Self {
         self.any_text = phrases.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Asks for one of these error codes: in a header (`x-amzn-errortype`), in a JSON member that holds
+    /// codes (`code`, `type`, `__type`, ...), in XML (`<Code>`), or as a word of a text that has
+    /// neither. Namespaces before a `#` and what follows a `:` are left out.
+    #[must_use]
+    pub fn any_code<T: Into<Cow<'static, str>>>(mut self, codes: impl IntoIterator<Item = T>) -> Self {
+        self.any_code = codes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Asks for a member of a JSON text; of several calls, one must hold.
+    #[must_use]
+    pub fn any_member(mut self, name: impl Into<Cow<'static, str>>, test: MemberTest) -> Self {
+        self.members.push((name.into(), test));
+        self
+    }
+
+    /// Says whether to send such a request again.
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Such a request is only sent again when the answer says when.
+    #[must_use]
+    pub fn retry_only_when_told(mut self) -> Self {
+        self.only_when_told = true;
+        self
+    }
+
+    /// How long to stay away when the answer does not say.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Says whom such an answer concerns.
+    #[must_use]
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
         self
     }
 
@@ -81,9 +169,45 @@ impl Rule {
 
     /// Whether everything that it asks for holds.
     pub fn matches(&self, seen: Seen, headers: &(impl Headers + ?Sized), text: &str) -> bool {
-        self.answer.covers(seen)
-            && self.header.as_ref().is_none_or(|(name, test)| headers.value(name).is_some_and(|v| test.holds(v)))
+        // Cheapest first: most answers come without a text.
+        let blind = text.is_empty() && !(self.any_text.is_empty() && self.members.is_empty());
+        !blind
+            && self.may_match(seen, headers)
             && (self.any_text.is_empty() || self.any_text.iter().any(|phrase| contains(text, phrase)))
+            && (self.any_code.is_empty() || self.has_code(headers, text))
+            && (self.members.is_empty() || members(text).any(|member| self.is_wanted(member)))
+    }
+
+    /// Whether it would match, were the text right.
+    pub(super) fn may_match(&self, seen: Seen, headers: &(impl Headers + ?Sized)) -> bool {
+        self.answer.covers(seen) && self.headers.iter().all(|(name, test)| test.holds(headers.value(name)))
+    }
+
+    /// Whether it cannot match without a text.
+    pub(super) fn asks_for_text(&self) -> bool {
+        !(self.any_text.is_empty() && self.any_code.is_empty() && self.members.is_empty())
+    }
+
+    pub(super) const fn says_retry(&self) -> (Retry, bool) {
+        (self.retry, self.only_when_told)
+    }
+
+    pub(super) const fn says_wait(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    pub(super) const fn says_scope(&self) -> Scope {
+        self.scope
+    }
+
+    fn is_wanted(&self, (key, value): (&str, Value<'_>)) -> bool {
+        self.members.iter().any(|(name, test)| key == name && test.holds(value))
+    }
+
+    fn has_code(&self, headers: &(impl Headers + ?Sized), text: &str) -> bool {
+        let in_header =
+            |name: &&str| headers.value(name).is_some_and(|code| self.any_code.iter().any(|c| c == bare(code)));
+        CODE_HEADERS.iter().any(in_header) || has_code(text, &self.any_code)
     }
 }
 
@@ -93,6 +217,7 @@ impl Answer {
             (Answer::Any, Seen::Http(_) | Seen::Grpc(_)) => true,
             (Answer::Http { from, to }, Seen::Http(status)) => (from..=to).contains(&status),
             (Answer::Grpc(ours), Seen::Grpc(code)) => ours == code,
+            (Answer::Event, Seen::Event) => true,
             (Answer::Transport(ours), Seen::Transport(error)) => ours == error,
             _ => false,
         }
@@ -100,18 +225,26 @@ impl Answer {
 }
 
 impl HeaderTest {
-    fn holds(&self, value: &str) -> bool {
+    fn holds(&self, value: Option<&str>) -> bool {
+        let Some(value) = value else { return *self == HeaderTest::Absent };
         match self {
             HeaderTest::Present => true,
+            HeaderTest::Absent => false,
             HeaderTest::Is(wanted) => value.trim().eq_ignore_ascii_case(wanted),
+            HeaderTest::Contains(part) => contains(value, part),
             HeaderTest::Above(bound) => value.trim().parse::<u64>().is_ok_and(|n| n > *bound),
         }
     }
 }
 
-fn contains(text: &str, phrase: &str) -> bool {
-    let (text, phrase) = (text.as_bytes(), phrase.as_bytes());
-    phrase.is_empty() || text.windows(phrase.len()).any(|part| part.eq_ignore_ascii_case(phrase))
+impl MemberTest {
+    fn holds(&self, value: Value<'_>) -> bool {
+        match (self, value) {
+            (MemberTest::Is(wanted), Value::Text(value) | Value::Plain(value)) => value == wanted,
+            (MemberTest::Is(_), _) => false,
+            (MemberTest::Something, value) => value.is_something(),
+        }
+    }
 }
 
 /// Where a rule looks up a header (or a gRPC trailer) by its lower-case name.
@@ -157,7 +290,7 @@ mod tests {
     fn a_number_above_a_bound() {
         let test = HeaderTest::Above(300);
         for (value, holds) in [("301", true), (" 1800 ", true), ("300", false), ("-400", false), ("soon", false)] {
-            assert_eq!(test.holds(value), holds, "{value}");
+            assert_eq!(test.holds(Some(value)), holds, "{value}");
         }
     }
 
@@ -167,5 +300,23 @@ mod tests {
         assert!(rule.matches(Seen::Http(599), &(), ""));
         assert!(rule.matches(Seen::Grpc(16), &(), ""));
         assert!(!rule.matches(Seen::Transport(TransportError::Reset), &(), ""));
+    }
+
+    #[test]
+    fn a_header_that_must_not_be_there() {
+        let rule = Rule::new("r", OK, Outcome::Fault).header("a", HeaderTest::Present).header("b", HeaderTest::Absent);
+        assert!(rule.matches(Seen::Http(200), &[("a", "1")][..], ""));
+        assert!(!rule.matches(Seen::Http(200), &[("a", "1"), ("b", "1")][..], ""));
+    }
+
+    #[test]
+    fn members_are_told_by_name_and_value() {
+        let rule = Rule::new("r", OK, Outcome::Throttled)
+            .any_member("errors", MemberTest::Is("true".into()))
+            .any_member("left", MemberTest::Something);
+        assert!(rule.matches(Seen::Http(200), &(), r#"{"errors":true,"left":[]}"#));
+        assert!(rule.matches(Seen::Http(200), &(), r#"{"left":[{}]}"#));
+        assert!(!rule.matches(Seen::Http(200), &(), r#"{"errors":false,"left":[],"other":1}"#));
+        assert!(!rule.matches(Seen::Http(200), &(), ""));
     }
 }

@@ -4,7 +4,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, UPGRADE};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 
-use crate::classify::{Classifier, Headers, Seen};
+use crate::classify::{Classifier, Headers};
 use crate::outcome::Outcome;
 
 impl Headers for HeaderMap {
@@ -90,7 +90,7 @@ pub(super) fn grpc_status(classifier: &Classifier, fields: &HeaderMap) -> Option
 
 /// The outcome of a gRPC answer that ended without a status.
 pub(super) fn grpc_without_status(classifier: &Classifier) -> Outcome {
-    classifier.judge(Seen::GrpcWithoutStatus, &(), "").outcome
+    classifier.classify_grpc_without_status()
 }
 
 /// Whether these are the headers of native gRPC. In gRPC-Web the status is inside the body, where it
