@@ -139,7 +139,7 @@ pub fn bulk_rules() -> Vec<Rule> {
 /// A rule for OTLP exporters: RESOURCE_EXHAUSTED is pressure in any case, and is only retried when the
 /// answer says when.
 pub fn otlp_rule() -> Rule {
-    Rule::new("otlp-resource-exhausted", Answer::Grpc(8), Outcome::Overloaded).retry_only_when_told()
+    Rule::new("otlp-resource-exhausted", Answer::Grpc(8), Outcome::Overloaded).retry(Retry::Yes).retry_only_when_told()
 }
 
 impl Default for Classifier {

@@ -84,11 +84,23 @@ fn aws_batches() -> Vec<Rule> {
 /// What looks like pressure and is not, and what looks like a caller's error and is pressure.
 fn lookalikes() -> Vec<Rule> {
     let error = Answer::Http { from: 400, to: 599 };
+    let refused = |name, outcome| status(name, 429, 429, outcome);
     vec![
         Rule::new("account-exhausted", error, Exhausted).any_code(codes::EXHAUSTED),
         Rule::new("account-exhausted-in-words", error, Exhausted).any_text(codes::EXHAUSTED_IN_WORDS),
         Rule::new("endpoint-disabled", error, Exhausted).any_text(codes::DISABLED_IN_WORDS),
         status("http-402", 402, 402, Exhausted),
+        // Kubernetes refuses an eviction so: it was served, and can be asked for again later.
+        refused("disruption-budget", Caller)
+            .any_text(["disruption budget", "DisruptionBudget"])
+            .retry(Retry::Yes)
+            .wait(Duration::from_secs(5)),
+        // Two writers of one object: nobody else is too fast.
+        refused("object-locked", Caller).any_code(["lock_timeout"]).retry(Retry::Yes),
+        refused("edge-ban", Throttled)
+            .any_text(["error code: 1015", "blocked from accessing our api temporarily"])
+            .scope(Scope::Destination)
+            .wait(COOL_DOWN),
         Rule::new("throttle-code", error, Throttled).any_code(codes::THROTTLE),
         Rule::new("github-secondary-limit", Answer::Http { from: 403, to: 429 }, Throttled)
             .any_text(["secondary rate limit", "abuse detection mechanism"])
@@ -101,17 +113,6 @@ fn lookalikes() -> Vec<Rule> {
 fn http_429() -> Vec<Rule> {
     let rule = |name, outcome| status(name, 429, 429, outcome);
     vec![
-        // Kubernetes refuses an eviction so: it was served, and can be asked for again later.
-        rule("disruption-budget", Caller)
-            .any_text(["disruption budget", "DisruptionBudget"])
-            .retry(Retry::Yes)
-            .wait(Duration::from_secs(5)),
-        // Two writers of one object: nobody else is too fast.
-        rule("object-locked", Caller).any_code(["lock_timeout"]).retry(Retry::Yes),
-        rule("edge-ban", Throttled)
-            .any_text(["error code: 1015", "blocked from accessing our api temporarily"])
-            .scope(Scope::Destination)
-            .wait(COOL_DOWN),
         // A page instead of an answer comes from the edge, which counts addresses.
         rule("edge-429", Throttled)
             .header("content-type", HeaderTest::Contains("text/html".into()))
