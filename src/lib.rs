@@ -2,7 +2,7 @@
 //!
 //! Modules in reading order: [`bounds`], [`outcome`] and [`rejection`] are the vocabulary;
 //! [`admission`], [`window`], [`law`] and [`control`] are pure values that are told the time;
-//! [`limiter`] is the shell around them. [`classify`] reads answers. With the feature `tower`, the
+//! [`limiter`] is the shell around them; [`ceiling`] holds rates. [`classify`] reads answers. With the feature `tower`, the
 //! module of that name is the layer for HTTP and gRPC servers and clients.
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ pub mod law;
 pub mod time;
 pub mod window;
 
+pub mod ceiling;
 pub mod hold_off;
 pub mod limiter;
 
@@ -47,6 +48,7 @@ pub mod words;
 pub use admission::Mode;
 pub use bounds::Bounds;
 pub use canary::Canary;
+pub use ceiling::{Budget, Ceiling, Charge};
 pub use classify::Classifier;
 pub use hold_off::{HoldOff, HoldOffBuilder, HoldOffSnapshot};
 pub use limiter::{Admit, InvalidLimiter, Limiter, LimiterBuilder, Permit, PermitRef, Snapshot};

@@ -23,11 +23,13 @@ pub enum RejectReason {
     Closed,
     /// The downstream asked to be left alone for a while, and that while is not over.
     HoldOff,
+    /// A ceiling's rate is used up.
+    Ceiling,
 }
 
 impl RejectReason {
     /// Every reason, in the order of [`RejectReason::index`].
-    pub const ALL: [RejectReason; 7] = [
+    pub const ALL: [RejectReason; 8] = [
         RejectReason::LimitReached,
         RejectReason::QueueFull,
         RejectReason::QueueTimeout,
@@ -35,6 +37,7 @@ impl RejectReason {
         RejectReason::ClientDeadline,
         RejectReason::Closed,
         RejectReason::HoldOff,
+        RejectReason::Ceiling,
     ];
 
     /// The label used in metrics, JSON and logs.
@@ -47,6 +50,7 @@ impl RejectReason {
             RejectReason::ClientDeadline => "client_deadline",
             RejectReason::Closed => "closed",
             RejectReason::HoldOff => "hold_off",
+            RejectReason::Ceiling => "ceiling",
         }
     }
 
@@ -57,7 +61,7 @@ impl RejectReason {
 
     /// Whether the limit was what refused (directly, or by a wait that was too long).
     pub const fn is_for_the_limit(self) -> bool {
-        !matches!(self, RejectReason::Closed | RejectReason::HoldOff)
+        !matches!(self, RejectReason::Closed | RejectReason::HoldOff | RejectReason::Ceiling)
     }
 }
 
@@ -91,19 +95,20 @@ impl Deref for Rejected {
 /// What there is to say about a refusal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejection {
-    /// The limiter that refused.
+    /// The limiter that refused; the ceiling, when the reason is [`RejectReason::Ceiling`].
     pub limiter: Arc<str>,
     /// The class the request came with, if any.
     pub class: Option<Box<str>>,
     /// Why.
     pub reason: RejectReason,
-    /// The limit in force; 0 when there is none, as in a [hold-off](crate::HoldOff) by itself.
+    /// The limit in force; a ceiling's rate a second, rounded up; 0 when there is none, as in a
+    /// [hold-off](crate::HoldOff) by itself.
     pub limit: u32,
-    /// Units in flight when it refused.
+    /// Units in flight when it refused; 0 for a ceiling, which does not know.
     pub in_flight: u32,
     /// Requests waiting when it refused.
     pub queued: u32,
-    /// When to come back: computed from the drain rate, jittered, exact.
+    /// When to come back: computed from the drain rate and jittered; a ceiling's is exact.
     pub retry_after: Duration,
 }
 
@@ -118,6 +123,17 @@ impl Rejection {
 
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.reason == RejectReason::Ceiling {
+            return write!(
+                f,
+                "ceiling \"{}\" refused before the downstream was asked: {} (rate {}/s, waiting {}); retry after {:.3} s",
+                self.limiter,
+                self.reason.in_words(),
+                self.limit,
+                self.queued,
+                self.retry_after.as_secs_f64(),
+            );
+        }
         write!(f, "limiter \"{}\" refused before the downstream was asked: {}", self.limiter, self.reason.in_words())?;
         // A hold-off that stands by itself has no limit.
         if self.limit > 0 {

@@ -63,6 +63,7 @@ impl RejectReason {
             RejectReason::ClientDeadline => "the deadline passed while waiting",
             RejectReason::Closed => "the limiter is closed",
             RejectReason::HoldOff => "the downstream asked to be left alone for a while",
+            RejectReason::Ceiling => "the ceiling's rate is used up",
         }
     }
 
@@ -84,6 +85,7 @@ impl RejectReason {
             RejectReason::HoldOff => {
                 "send less, or ask the downstream's owner for a larger allowance; it ends by itself (hold_off.cap)"
             }
+            RejectReason::Ceiling => "a larger quota on the other side, or callers that ask less often",
         }
     }
 }

@@ -129,3 +129,18 @@ fn an_acquire_that_need_not_wait_allocates_nothing() {
     });
     assert_eq!(count, 0);
 }
+
+#[test]
+fn units_of_a_ceiling_that_are_there_allocate_nothing() {
+    let ceiling = tidegate::Ceiling::builder("partner").rate(1e6).burst(1 << 30).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let count = runtime.block_on(async {
+        let before = ALLOCATIONS.with(Cell::get);
+        for _ in 0..CALLS {
+            ceiling.try_take(1).unwrap().observe(Outcome::Success);
+            ceiling.take(2, None).await.unwrap().refund();
+        }
+        ALLOCATIONS.with(Cell::get) - before
+    });
+    assert_eq!(count, 0);
+}

@@ -19,6 +19,7 @@ const PURE: &[&str] = &[
     "audit/time",
     "bounds",
     "canary/standing",
+    "ceiling/adaptive",
     "ceiling/bucket",
     "ceiling/lease",
     "classify",

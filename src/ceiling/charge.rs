@@ -1,0 +1,39 @@
+//! Units that were taken from a ceiling, and what becomes of them.
+
+use super::core::Core;
+use crate::outcome::Outcome;
+use crate::time::Nanos;
+
+/// Units taken for one attempt. Dropped, they are spent, and nothing is learned of how it went.
+#[derive(Debug)]
+#[must_use = "an attempt is paid for; make it, or refund the charge"]
+pub struct Charge<'a> {
+    core: &'a Core,
+    pub(super) units: u32,
+    pub(super) at: Nanos,
+}
+
+impl<'a> Charge<'a> {
+    pub(super) fn new(core: &'a Core, units: u32, at: Nanos) -> Self {
+        Self { core, units, at }
+    }
+
+    /// How many units.
+    pub fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// Gives the units back, because the attempt was never made. What time has paid off since they were
+    /// taken is not given back twice.
+    pub fn refund(self) {
+        self.core.refund(&self);
+    }
+
+    /// Tells how the attempt went; may be called while it still runs, or as its end.
+    ///
+    /// A throttle cuts the rate, unless the units were taken before the last cut: then it says nothing
+    /// of the rate since. Success lets the rate recover. Other outcomes say nothing of a rate.
+    pub fn observe(&self, outcome: Outcome) {
+        self.core.observe(outcome, self.at);
+    }
+}
