@@ -12,19 +12,20 @@ pub(crate) struct Clock {
     origin: Instant,
 }
 
+/// Now, as an instant: for deadlines, which outlive a limiter.
+#[expect(clippy::disallowed_methods, reason = "this is the place")]
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self { origin: Self::instant() }
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "this is the place")]
-    fn instant() -> Instant {
-        tokio::time::Instant::now().into_std()
+        Self { origin: now() }
     }
 
     /// Now.
     pub(crate) fn now(&self) -> Nanos {
-        self.at(Self::instant())
+        self.at(now())
     }
 
     /// A caller's instant on this clock; what lies before the beginning is the beginning.

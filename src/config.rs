@@ -38,7 +38,7 @@ pub use audit::{AuditConfig, OnFailure};
 pub use change::{ChangeConfig, MaxRise};
 pub use difference::{Changed, difference};
 pub use limiter::{LawConfig, LimiterConfig, PermitEnd, QueueConfig};
-pub use route::RouteConfig;
+pub use route::{RouteConfig, RouteDeadline};
 pub use schema::schema;
 pub use server::{AdminConfig, Forwarded, ServerConfig, TlsFiles};
 pub use upstream::{HostHeader, UpstreamConfig, Url};

@@ -21,6 +21,7 @@ pub mod hold_off;
 pub mod limiter;
 
 pub mod alerts;
+pub mod deadline;
 
 #[cfg(feature = "audit")]
 pub mod audit;
@@ -50,6 +51,7 @@ pub use bounds::Bounds;
 pub use canary::Canary;
 pub use ceiling::{Budget, Ceiling, Charge};
 pub use classify::Classifier;
+pub use deadline::Deadline;
 pub use hold_off::{HoldOff, HoldOffBuilder, HoldOffSnapshot};
 pub use limiter::{Admit, InvalidLimiter, Limiter, LimiterBuilder, Permit, PermitRef, Snapshot};
 pub use outcome::Outcome;

@@ -21,6 +21,7 @@ mod permit;
 mod recorder;
 mod snapshot;
 pub(crate) mod thread;
+mod timely;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,9 +81,10 @@ impl Limiter {
     /// Admits a request now or refuses; never waits.
     ///
     /// # Errors
-    /// As [`Limiter::try_acquire`].
+    /// As [`Limiter::try_acquire`], and when its deadline cannot be met.
     #[inline]
     pub fn try_acquire_with(&self, admit: &Admit<'_>) -> Result<Permit, Rejected> {
+        self.timely(admit)?;
         match self.core.enter(admit.units()) {
             Ok(held) => Ok(Permit::new(self.lanes.own(), held)),
             Err(word) => Err(self.full(admit, word.is_closed())),
@@ -90,9 +92,13 @@ impl Limiter {
     }
 
     /// Admits a request now if there is room. A request that finds none is neither counted nor
-    /// answered: this is the first look of a caller that will [wait](Limiter::acquire) next.
+    /// answered, nor is one whose deadline cannot be met: this is the first look of a caller that will
+    /// [wait](Limiter::acquire) next.
     #[inline]
     pub fn acquire_if_free(&self, admit: &Admit<'_>) -> Option<Permit> {
+        if !self.is_timely(admit) {
+            return None;
+        }
         let held = self.core.enter(admit.units()).ok()?;
         Some(Permit::new(self.lanes.own(), held))
     }
@@ -129,6 +135,7 @@ impl Limiter {
     /// # Panics
     /// When it has to wait outside of a tokio runtime with its time driver enabled.
     pub async fn acquire(&self, admit: Admit<'_>) -> Result<Permit, Rejected> {
+        self.timely(&admit)?;
         let held = match self.core.enter(admit.units()) {
             Ok(held) => held,
             Err(_) => self.core.wait(&admit).await?,

@@ -15,6 +15,14 @@
 //! `ServiceBuilder::new().layer(LimitLayer::client(limiter)).service(channel)`. Over plain hyper:
 //! wrap the service and hand it to hyper-util's `TowerToHyperService`.
 //!
+//! # Deadlines
+//!
+//! A request's `grpc-timeout`, the header that [`DeadlineSource`] names and a
+//! [`Deadline`](crate::Deadline) in its extensions become one absolute deadline. A request that cannot
+//! meet it is refused on arrival; one whose deadline passes in the waiting room leaves it. The inner
+//! service finds the deadline in the request's extensions, and what is left of it in the headers.
+//! Ending a call that is under way is left to the service: tonic, for one, does it by `grpc-timeout`.
+//!
 //! # Upgrades
 //!
 //! A WebSocket outlives its response. The layer puts an [`UpgradeGuard`] into the extensions of each
@@ -44,6 +52,7 @@
 //! no other trace that a layer could watch.
 
 mod body;
+mod deadline;
 mod errors;
 mod future;
 mod head;
@@ -53,6 +62,7 @@ mod service;
 mod upgrade;
 
 pub use body::LimitedBody;
+pub use deadline::DeadlineSource;
 pub use errors::{BoxError, BoxErrors, ErrorMode, KeepErrors};
 pub use future::ResponseFuture;
 pub use layer::{LimitLayer, PermitEnd, SampleAt};

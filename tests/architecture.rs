@@ -28,6 +28,7 @@ const PURE: &[&str] = &[
     "config/edit",
     "config/settings",
     "control",
+    "deadline",
     "guard",
     "hold_off/holds",
     "law",

@@ -210,3 +210,35 @@ fn times_are_what_they_say() {
     assert_eq!(config.upstreams()["a"].keep_alive(), Duration::ZERO);
     assert_eq!(config.upstreams()["a"].host(), HostHeader::Upstream, "TLS upstreams are told their own name");
 }
+
+#[test]
+fn a_budget_must_be_shorter_than_its_callers_wait() {
+    let with = |deadline: &str| {
+        let upstream = "[upstreams.a]\nurl = \"http://a\"\nconnect_timeout = \"1s\"\nresponse_timeout = \"8s\"\n";
+        let limiter = "[limiters.b]\nqueue = { length = 5, wait = \"1s\" }\n";
+        let route = "[[routes]]\nupstream = \"a\"\nlimiter = \"b\"\n";
+        parse(&format!("{upstream}{limiter}{route}deadline = {{ {deadline} }}\n"))
+    };
+    let good = with("header = \"X-Timeout\", unit = \"s\", budget = \"4s\", client_timeout = \"5s\"").expect("fits");
+    let deadline = good.routes()[0].deadline();
+    assert_eq!(deadline.header(), Some(("x-timeout", tidegate::deadline::BudgetUnit::Seconds)));
+    assert_eq!(deadline.budget(), Some(std::time::Duration::from_secs(4)));
+    with("client_timeout = \"11s\"").expect("1 s of waiting, 1 s to connect and 8 s to answer are less");
+    for (deadline, expected) in [
+        (
+            "budget = \"5s\", client_timeout = \"5s\"",
+            "tidegate.toml:10:23: routes[0].deadline.budget = \"5s\": must be shorter than client_timeout, 5s",
+        ),
+        (
+            "client_timeout = \"10s\"",
+            "tidegate.toml:10:31: routes[0].deadline.client_timeout = \"10s\": must be longer than a request may take \
+             here, 10s: queue.wait 1s, connect_timeout 1s and response_timeout 8s; or give a deadline.budget",
+        ),
+        ("budget = \"2h\"", "routes[0].deadline.budget = \"2h\": must be within 1ms and 1h"),
+        ("unit = \"s\"", "routes[0].deadline.unit = \"s\": the unit of a header, but deadline.header is not given"),
+        ("header = \"x y\"", "routes[0].deadline.header = \"x y\": must be the name of a header"),
+    ] {
+        let err = with(deadline).expect_err(deadline).to_string();
+        assert!(err.contains(expected), "{deadline}: {err}");
+    }
+}

@@ -8,6 +8,8 @@ mod harness;
 mod admin;
 #[path = "gateway/bodies.rs"]
 mod bodies;
+#[path = "gateway/deadlines.rs"]
+mod deadlines;
 #[path = "gateway/failures.rs"]
 mod failures;
 #[path = "gateway/headers.rs"]

@@ -12,11 +12,15 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::HeaderName;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Empty, Full};
-use tidegate::tower::{BoxError, LimitLayer, LimitedBody, PermitEnd, RefusalBody, RefusalStatus, SampleAt};
-use tidegate::{Admit, Limiter, Outcome, RejectReason, Rejected};
+use tidegate::deadline::BudgetUnit;
+use tidegate::tower::{
+    BoxError, DeadlineSource, LimitLayer, LimitedBody, PermitEnd, RefusalBody, RefusalStatus, SampleAt,
+};
+use tidegate::{Admit, Deadline, Limiter, Outcome, RejectReason, Rejected};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 fn limiter(limit: u32) -> Limiter {
@@ -623,4 +627,46 @@ async fn a_deadline_bounds_the_wait() {
     });
     let response = layer.layer(service).oneshot(get()).await.unwrap();
     assert_eq!(response.headers()["tidegate-rejected"], "client_deadline");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_travels_through_the_queue_to_the_inner_service() {
+    let limiter = limiter(1);
+    let held = limiter.try_acquire().unwrap();
+    let service = service_fn(|request: Request<()>| {
+        let left = request.headers()["x-timeout-ms"].clone();
+        let known = request.extensions().get::<Deadline>().copied();
+        let mut response = Response::new(Full::new(Bytes::new()));
+        response.headers_mut().insert("left", left);
+        response.extensions_mut().insert(known.expect("the deadline itself"));
+        ready(Ok::<_, Infallible>(response))
+    });
+    let source = DeadlineSource::default().header(HeaderName::from_static("x-timeout-ms"), BudgetUnit::Millis);
+    let mut service = LimitLayer::new(limiter.clone()).deadlines(source).layer(service);
+    let request = Request::builder().header("x-timeout-ms", "1000").body(()).unwrap();
+    let call = service.call(request);
+    tokio::time::advance(Duration::from_millis(400)).await;
+    held.finish(Outcome::Success);
+    let response = call.await.unwrap();
+    assert_eq!(response.headers()["left"], "600");
+    let late = Request::builder().header("x-timeout-ms", "0").body(()).unwrap();
+    let refused = service.call(late).await.unwrap();
+    assert_eq!(refused.headers()["tidegate-rejected"], "deadline_unmeetable");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_in_the_extensions_holds_over_a_longer_one_in_the_headers() {
+    let limiter = limiter(1);
+    let _held = limiter.try_acquire().unwrap();
+    let service = service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))));
+    let mut service = LimitLayer::new(limiter.clone()).layer(service);
+    #[expect(clippy::disallowed_methods, reason = "a deadline of the test's own")]
+    let now = tokio::time::Instant::now().into_std();
+    let deadline = Deadline::after(now, Duration::from_millis(200));
+    let request = Request::builder().header("grpc-timeout", "30S").extension(deadline).body(()).unwrap();
+    let began = deadline.remaining(now);
+    assert_eq!(service.call(request).await.unwrap().headers()["tidegate-rejected"], "client_deadline");
+    #[expect(clippy::disallowed_methods, reason = "a deadline of the test's own")]
+    let waited = tokio::time::Instant::now().into_std() - now;
+    assert!(waited >= began && waited < Duration::from_secs(1), "{waited:?}");
 }

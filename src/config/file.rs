@@ -278,6 +278,32 @@ pub(super) struct RouteSection {
     pub(super) upstream: Text,
     /// The name of the limiter. Without one, requests pass unlimited.
     pub(super) limiter: Text,
+    /// How long a request's answer is of use.
+    pub(super) deadline: RouteDeadlineSection,
+}
+
+/// How long a request's answer is of use: read on arrival, cut by what was spent, passed on to the
+/// upstream. `grpc-timeout` is read and passed on in any case.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RouteDeadlineSection {
+    /// The header in which clients tell how long they wait; the upstream is told in the same one what
+    /// is left. Default: none.
+    pub(super) header: Text,
+    /// The unit of that header: milliseconds, or seconds with decimals. Default `ms`.
+    #[schemars(extend("enum" = ["ms", "s"]))]
+    pub(super) unit: Text,
+    /// How long a request may take in all, waiting room included: for one that brings no deadline, and
+    /// the most for one that does. Must be shorter than `client_timeout`. Default: none; from `1ms` to
+    /// `1h`.
+    #[schemars(extend("format" = "duration"))]
+    pub(super) budget: Text,
+    /// How long the callers of this route wait before they give up, when that is known. The budget,
+    /// or without one the limiter's `queue.wait` and the upstream's `connect_timeout` and
+    /// `response_timeout` together, must be shorter: an answer that comes later is for nobody. From
+    /// `1ms` to `24h`.
+    #[schemars(extend("format" = "duration"))]
+    pub(super) client_timeout: Text,
 }
 
 /// A header that a request must have.

@@ -1,11 +1,17 @@
 //! Which requests go where, and through which limiter.
 
+mod deadline;
+
 use std::collections::BTreeMap;
+
+pub use deadline::RouteDeadline;
 
 use super::check::Check;
 use super::file::{RouteSection, Text};
+use super::limiter::LimiterConfig;
 use super::placed::Spanned;
 use super::read::nearest;
+use super::upstream::UpstreamConfig;
 
 /// One rule. The longest prefix that fits wins; of equal ones the first in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +21,7 @@ pub struct RouteConfig {
     header: Option<(String, Option<String>)>,
     upstream: String,
     limiter: Option<String>,
+    deadline: RouteDeadline,
 }
 
 impl RouteConfig {
@@ -26,13 +33,14 @@ impl RouteConfig {
             header: None,
             upstream: upstream.into(),
             limiter: Some(limiter.into()),
+            deadline: RouteDeadline::default(),
         }
     }
 
-    pub(super) fn check<U, L>(
+    pub(super) fn check(
         at: usize,
         raw: &Spanned<RouteSection>,
-        (upstreams, limiters): (&BTreeMap<String, U>, &BTreeMap<String, L>),
+        (upstreams, limiters): (&BTreeMap<String, UpstreamConfig>, &BTreeMap<String, LimiterConfig>),
         check: &mut Check,
     ) -> Self {
         let key = |field: &str| format!("routes[{at}].{field}");
@@ -50,10 +58,7 @@ impl RouteConfig {
         let header = raw.header.as_ref().and_then(|header| {
             let (place, header) = (header.span(), header.get_ref());
             let name = header.name.as_ref().map(|name| name.get_ref().to_ascii_lowercase());
-            let ok = |name: &String| {
-                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
-            };
-            let Some(name) = name.filter(ok) else {
+            let Some(name) = name.filter(|name| is_header_name(name)) else {
                 check.wrong_at(&key("header.name"), place, "must be the name of a header");
                 return None;
             };
@@ -63,12 +68,18 @@ impl RouteConfig {
         if raw.upstream.is_none() {
             check.wrong_at(&key("upstream"), place, "is missing; needed: the name of an upstream");
         }
+        let limiter = pointed_at(&key("limiter"), &raw.limiter, limiters, check);
+        let worker = (
+            upstream.as_ref().and_then(|name| upstreams.get(name)),
+            limiter.as_ref().and_then(|name| limiters.get(name)),
+        );
         Self {
+            deadline: RouteDeadline::check(&key, &raw.deadline, worker, check),
             prefix: prefix.to_owned(),
             methods: raw.methods.iter().map(|m| m.get_ref().clone()).collect(),
             header,
             upstream: upstream.unwrap_or_default(),
-            limiter: pointed_at(&key("limiter"), &raw.limiter, limiters, check),
+            limiter,
         }
     }
 
@@ -96,6 +107,15 @@ impl RouteConfig {
     pub fn limiter(&self) -> Option<&str> {
         self.limiter.as_deref()
     }
+
+    /// How long a request's answer is of use.
+    pub fn deadline(&self) -> &RouteDeadline {
+        &self.deadline
+    }
+}
+
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
 /// The name in `raw`, which must be one that exists.

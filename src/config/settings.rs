@@ -9,8 +9,9 @@ use std::time::Duration;
 use super::value::{show_duration, show_size};
 use super::{
     AdminConfig, AlertsConfig, AuditConfig, Config, Forwarded, HostHeader, LawConfig, LimiterConfig, OnFailure,
-    PermitEnd, Place, RouteConfig, ServerConfig, UpstreamConfig,
+    PermitEnd, Place, RouteConfig, RouteDeadline, ServerConfig, UpstreamConfig,
 };
+use crate::deadline::BudgetUnit;
 
 /// Whether a key's values are never shown.
 pub(super) fn is_secret(key: &str) -> bool {
@@ -198,11 +199,24 @@ impl Settings {
             if let Some(limiter) = route.limiter() {
                 self.put(&format!("routes[{name}].limiter"), limiter);
             }
+            self.deadline(&format!("routes[{name}].deadline"), route.deadline());
             same.push(name);
         }
         for (prefix, names) in competing {
             if names.len() > 1 {
                 self.put(&format!("routes[{prefix}].order"), names.join("; "));
+            }
+        }
+    }
+
+    fn deadline(&mut self, key: &str, deadline: &RouteDeadline) {
+        if let Some((header, unit)) = deadline.header() {
+            self.put(&format!("{key}.header"), header);
+            self.put(&format!("{key}.unit"), if unit == BudgetUnit::Seconds { "s" } else { "ms" });
+        }
+        for (field, time) in [("budget", deadline.budget()), ("client_timeout", deadline.client_timeout())] {
+            if let Some(time) = time {
+                self.put(&format!("{key}.{field}"), show_duration(time));
             }
         }
     }

@@ -50,6 +50,13 @@ impl<'a> Admit<'a> {
         self
     }
 
+    /// As [`Admit::deadline`], unless it has an earlier one.
+    #[must_use]
+    pub fn deadline_at_most(mut self, at: Instant) -> Self {
+        self.deadline = Some(self.deadline.map_or(at, |known| known.min(at)));
+        self
+    }
+
     /// The tenant, if one was named.
     pub fn tenant_name(&self) -> Option<&'a str> {
         self.tenant

@@ -71,7 +71,7 @@ where
     }
 
     pub(super) fn admitted(settings: Arc<Settings<E>>, service: S, request: Parts, body: B, permit: Permit) -> Self {
-        Self { state: begin(service, request, body, permit), settings }
+        Self { state: begin(&settings, service, request, body, permit), settings }
     }
 
     pub(super) fn waiting(settings: Arc<Settings<E>>, service: S, request: Parts, body: B) -> Self {
@@ -104,7 +104,7 @@ where
                 StateProj::Waiting { acquire, next } => match ready!(acquire.as_mut().poll(cx)) {
                     (Ok(permit), request) => {
                         let (service, body) = next.take().expect("a wait ends once");
-                        begin(service, request, body, permit)
+                        begin(this.settings, service, request, body, permit)
                     }
                     (Err(rejected), request) => refuse::<S, B, E>(this.settings, rejected, &request),
                 },
@@ -123,10 +123,17 @@ where
 }
 
 /// Starts the inner call. The permit is in safe hands before anything can fail.
-fn begin<S, B, X>(mut service: S, mut request: Parts, body: B, permit: Permit) -> State<S, B, S::Future, X>
+fn begin<S, B, E, X>(
+    settings: &Settings<E>,
+    mut service: S,
+    mut request: Parts,
+    body: B,
+    permit: Permit,
+) -> State<S, B, S::Future, X>
 where
     S: Service<Request<B>>,
 {
+    settings.leaves(&mut request);
     let asked = Asked::of(&request);
     let guard = asked.wants_upgrade().then(UpgradeGuard::default);
     if let Some(guard) = &guard {

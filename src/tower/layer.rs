@@ -8,10 +8,13 @@ use http::Response;
 use http::request::Parts;
 use tower_layer::Layer;
 
+use super::deadline::DeadlineSource;
 use super::errors::{BoxErrors, KeepErrors};
 use super::rejection::{Refusal, RefusalBody, RefusalStatus, Side};
 use super::service::Limit;
 use crate::classify::Classifier;
+use crate::clock;
+use crate::deadline::Deadline;
 use crate::limiter::{Admit, Limiter};
 use crate::rejection::Rejected;
 
@@ -49,6 +52,7 @@ pub(super) struct Settings<E> {
     pub(super) permit_end: PermitEnd,
     pub(super) sample_at: SampleAt,
     pub(super) waits: bool,
+    pub(super) deadlines: DeadlineSource,
     pub(super) refusal: Refusal,
     pub(super) errors: E,
     admit_by: Option<Arc<AdmitBy>>,
@@ -57,7 +61,25 @@ pub(super) struct Settings<E> {
 
 impl<E> Settings<E> {
     pub(super) fn admit<'a>(&self, request: &'a Parts) -> Admit<'a> {
-        self.admit_by.as_ref().map_or_else(Admit::new, |by| by(request))
+        let admit = self.admit_by.as_ref().map_or_else(Admit::new, |by| by(request));
+        match request.extensions.get::<Deadline>() {
+            Some(deadline) => admit.deadline_at_most(deadline.moment()),
+            None => admit,
+        }
+    }
+
+    /// Fixes the request's deadline, if it has one.
+    pub(super) fn arrived(&self, request: &mut Parts) {
+        if let Some(deadline) = self.deadlines.of(request) {
+            request.extensions.insert(deadline);
+        }
+    }
+
+    /// Tells the inner service what is left of the request's deadline.
+    pub(super) fn leaves(&self, request: &mut Parts) {
+        if let Some(deadline) = request.extensions.get::<Deadline>().copied() {
+            self.deadlines.write(&mut request.headers, deadline, clock::now());
+        }
     }
 
     pub(super) fn is_exempt(&self, request: &Parts) -> bool {
@@ -103,6 +125,7 @@ impl<E: Clone> LimitLayer<E> {
                 permit_end: PermitEnd::default(),
                 sample_at: SampleAt::default(),
                 waits: true,
+                deadlines: DeadlineSource::default(),
                 refusal: Refusal::new(side),
                 errors,
                 admit_by: None,
@@ -135,6 +158,14 @@ impl<E: Clone> LimitLayer<E> {
     #[must_use]
     pub fn never_wait(mut self) -> Self {
         self.change().waits = false;
+        self
+    }
+
+    /// Where requests tell their deadlines. Default: in `grpc-timeout`, and in the request's extensions
+    /// as a [`Deadline`].
+    #[must_use]
+    pub fn deadlines(mut self, source: DeadlineSource) -> Self {
+        self.change().deadlines = source;
         self
     }
 

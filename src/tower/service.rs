@@ -54,11 +54,12 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let unready = self.inner.clone();
         let ready = mem::replace(&mut self.inner, unready);
-        let (request, body) = request.into_parts();
+        let (mut request, body) = request.into_parts();
         let settings = Arc::clone(&self.settings);
         if settings.is_exempt(&request) {
             return ResponseFuture::exempt(settings, ready, request, body);
         }
+        settings.arrived(&mut request);
         let admit = settings.admit(&request);
         if settings.waits {
             match settings.limiter.acquire_if_free(&admit) {

@@ -16,13 +16,13 @@ pub(crate) use body::{RequestBody, ResponseBody, Stall};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::{Body, Incoming};
 use hyper::upgrade::OnUpgrade;
 use tidegate::config::PermitEnd;
-use tidegate::{Admit, Classifier, Outcome, Permit, Rejected};
+use tidegate::{Admit, Classifier, Deadline, Outcome, Permit, Rejected};
 
 use crate::route::{Guard, Route, Table};
 use crate::upstream::{Answer, Lease};
@@ -61,8 +61,9 @@ pub(crate) async fn serve(table: Arc<Table>, peer: Arc<Peer>, request: Request<I
         early(request);
         return answer::failure(&outcome::too_large(), grpc, &route.upstream_name);
     }
+    let deadline = route.deadlines.read(request.headers(), Instant::now());
     let guard = route.guard.as_deref().filter(|_| !table.is_exempt(request.uri().path()));
-    let permit = match admit(guard, &request).await {
+    let permit = match admit(guard, deadline).await {
         Ok(permit) => permit,
         Err(rejected) => {
             if let Some(guard) = guard {
@@ -76,17 +77,17 @@ pub(crate) async fn serve(table: Arc<Table>, peer: Arc<Peer>, request: Request<I
             );
         }
     };
-    forward(&table, &peer, &route, request, permit, grpc).await
+    forward(&table, &peer, &route, request, (permit, deadline), grpc).await
 }
 
-async fn admit(guard: Option<&Guard>, request: &Request<Incoming>) -> Result<Option<Permit>, Rejected> {
+async fn admit(guard: Option<&Guard>, deadline: Option<Deadline>) -> Result<Option<Permit>, Rejected> {
     let Some(guard) = guard else { return Ok(None) };
-    if !guard.waits {
-        return guard.limiter.try_acquire().map(Some);
-    }
     let mut admit = Admit::new();
-    if let Some(timeout) = grpc_timeout(request) {
-        admit = admit.deadline(Instant::now() + timeout);
+    if let Some(deadline) = deadline {
+        admit = admit.deadline(deadline.moment());
+    }
+    if !guard.waits {
+        return guard.limiter.try_acquire_with(&admit).map(Some);
     }
     guard.limiter.acquire(admit).await.map(Some)
 }
@@ -96,13 +97,16 @@ async fn forward(
     peer: &Arc<Peer>,
     route: &Route,
     mut request: Request<Incoming>,
-    mut permit: Option<Permit>,
+    (mut permit, deadline): (Option<Permit>, Option<Deadline>),
     grpc: bool,
 ) -> Response<ResponseBody> {
     let upgrade = headers::upgrade_of(request.headers());
     let client = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
-    let (outgoing, upload) = outgoing(table, peer, route, request, upgrade);
-    let Answer { mut response, lease } = match route.upstream.send(peer.worker, outgoing).await {
+    let (mut outgoing, upload) = outgoing(table, peer, route, request, upgrade);
+    if let Some(deadline) = deadline {
+        route.deadlines.write(outgoing.headers_mut(), deadline, Instant::now());
+    }
+    let Answer { mut response, lease } = match route.upstream.send(peer.worker, outgoing, deadline).await {
         Ok(answer) => answer,
         Err(err) => {
             let failure = Failure::of(&err, upload.and_then(|upload| upload.mishap()));
@@ -213,20 +217,4 @@ fn early(request: Request<Incoming>) {
 /// The size of the body as far as the head tells.
 fn announced(request: &Request<Incoming>) -> u64 {
     request.body().size_hint().lower()
-}
-
-/// How long a gRPC caller still waits.
-fn grpc_timeout(request: &Request<Incoming>) -> Option<Duration> {
-    let text = request.headers().get("grpc-timeout")?.to_str().ok()?;
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let number: u64 = number.parse().ok().filter(|n| *n <= 99_999_999)?;
-    Some(match unit {
-        "H" => Duration::from_secs(number * 3600),
-        "M" => Duration::from_secs(number * 60),
-        "S" => Duration::from_secs(number),
-        "m" => Duration::from_millis(number),
-        "u" => Duration::from_micros(number),
-        "n" => Duration::from_nanos(number),
-        _ => return None,
-    })
 }

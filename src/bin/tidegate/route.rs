@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use tidegate::alerts::Tally;
-use tidegate::config::{Config, Forwarded, LimiterConfig, PermitEnd, RouteConfig};
+use tidegate::config::{Config, Forwarded, LimiterConfig, PermitEnd, RouteConfig, RouteDeadline};
+use tidegate::tower::DeadlineSource;
 use tidegate::{Classifier, Limiter};
 
 use crate::upstream::Upstream;
@@ -30,6 +31,8 @@ pub(crate) struct Route {
     pub(crate) upstream_name: Box<str>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) guard: Option<Arc<Guard>>,
+    /// Where requests tell their deadlines, and the upstream is told them.
+    pub(crate) deadlines: DeadlineSource,
 }
 
 /// A limiter, and how the gateway uses it.
@@ -96,6 +99,7 @@ impl Route {
             upstream_name: config.upstream().into(),
             upstream,
             guard: config.limiter().and_then(|limiter| guard(limiter, config.prefix())),
+            deadlines: deadlines(config.deadline()),
         }
     }
 
@@ -112,5 +116,16 @@ impl Route {
     fn fits_path(&self, path: &str) -> bool {
         let Some(rest) = path.strip_prefix(&*self.prefix) else { return false };
         rest.is_empty() || self.prefix.ends_with('/') || rest.starts_with('/')
+    }
+}
+
+fn deadlines(config: &RouteDeadline) -> DeadlineSource {
+    let mut source = DeadlineSource::default();
+    if let Some((name, unit)) = config.header().and_then(|(name, unit)| Some((name.parse().ok()?, unit))) {
+        source = source.header(name, unit);
+    }
+    match config.budget() {
+        Some(budget) => source.budget(budget),
+        None => source,
     }
 }

@@ -14,6 +14,7 @@ use anyhow::Context;
 use http::{HeaderValue, Method, Request, Response, Uri, uri};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
+use tidegate::Deadline;
 use tidegate::config::{HostHeader, UpstreamConfig};
 use tokio::time::timeout;
 
@@ -54,6 +55,8 @@ pub(crate) enum SendError {
     ConnectTimeout,
     /// The response head took too long.
     ResponseTimeout,
+    /// The request's own deadline passed first.
+    Deadline,
     /// The exchange broke off.
     Broken(hyper::Error),
 }
@@ -77,23 +80,34 @@ impl Upstream {
     }
 
     /// Sends `request` through a connection of `worker`. Cancel-safe: when dropped, the exchange is
-    /// torn down, and with HTTP/1.1 its connection too.
-    pub(crate) async fn send(&self, worker: usize, request: Request<RequestBody>) -> Result<Answer, SendError> {
+    /// torn down, and with HTTP/1.1 its connection too. The response head is awaited until the
+    /// deadline at the latest.
+    pub(crate) async fn send(
+        &self,
+        worker: usize,
+        request: Request<RequestBody>,
+        deadline: Option<Deadline>,
+    ) -> Result<Answer, SendError> {
         if self.config.http2() {
-            self.send_http2(worker, request).await
+            self.send_http2(worker, request, deadline).await
         } else {
-            self.send_http1(worker, request).await
+            self.send_http1(worker, request, deadline).await
         }
     }
 
-    async fn send_http1(&self, worker: usize, mut request: Request<RequestBody>) -> Result<Answer, SendError> {
+    async fn send_http1(
+        &self,
+        worker: usize,
+        mut request: Request<RequestBody>,
+        deadline: Option<Deadline>,
+    ) -> Result<Answer, SendError> {
         loop {
             let (mut sender, idle) = match self.pools[worker].take(self.config.keep_alive()) {
                 Some((sender, since)) => (sender, Some(since.elapsed())),
-                None => (self.connect_http1().await?, None),
+                None => (self.connect_http1(deadline).await?, None),
             };
             let again = idle.filter(|idle| *idle > FRESH).and_then(|_| repeatable(&request));
-            match self.in_time(sender.try_send_request(request)).await? {
+            match self.in_time(sender.try_send_request(request), deadline).await? {
                 Ok(response) => return Ok(Answer { response, lease: Lease::Own(Some(sender)) }),
                 Err(mut err) => match (err.take_message(), again) {
                     (Some(unsent), _) if idle.is_some() => request = unsent,
@@ -104,33 +118,42 @@ impl Upstream {
         }
     }
 
-    async fn send_http2(&self, worker: usize, mut request: Request<RequestBody>) -> Result<Answer, SendError> {
+    async fn send_http2(
+        &self,
+        worker: usize,
+        mut request: Request<RequestBody>,
+        deadline: Option<Deadline>,
+    ) -> Result<Answer, SendError> {
         *request.uri_mut() = self.absolute(&request);
         request.headers_mut().remove(http::header::HOST);
-        let mut sender = self.http2_sender(worker).await?;
-        match self.in_time(sender.try_send_request(request)).await? {
+        let mut sender = self.http2_sender(worker, deadline).await?;
+        match self.in_time(sender.try_send_request(request), deadline).await? {
             Ok(response) => Ok(Answer { response, lease: Lease::Shared }),
             Err(mut err) => {
                 let Some(unsent) = err.take_message() else { return Err(SendError::Broken(err.into_error())) };
-                let mut sender = self.http2_sender(worker).await?;
-                let response = self.in_time(sender.send_request(unsent)).await?.map_err(SendError::Broken)?;
+                let mut sender = self.http2_sender(worker, deadline).await?;
+                let response = self.in_time(sender.send_request(unsent), deadline).await?.map_err(SendError::Broken)?;
                 Ok(Answer { response, lease: Lease::Shared })
             }
         }
     }
 
-    async fn in_time<T>(&self, exchange: impl Future<Output = T>) -> Result<T, SendError> {
-        timeout(self.config.response_timeout(), exchange).await.map_err(|_| SendError::ResponseTimeout)
+    async fn in_time<T>(&self, exchange: impl Future<Output = T>, deadline: Option<Deadline>) -> Result<T, SendError> {
+        within(self.config.response_timeout(), SendError::ResponseTimeout, deadline, exchange).await
     }
 
-    async fn connect_http1(&self) -> Result<http1::SendRequest<RequestBody>, SendError> {
+    async fn connect_http1(&self, deadline: Option<Deadline>) -> Result<http1::SendRequest<RequestBody>, SendError> {
         let connecting = connect::http1(self.config.url(), self.tls.as_ref());
-        let made = timeout(self.config.connect_timeout(), connecting).await.map_err(|_| SendError::ConnectTimeout)?;
+        let made = within(self.config.connect_timeout(), SendError::ConnectTimeout, deadline, connecting).await?;
         made.map_err(SendError::Connect)
     }
 
     /// The worker's connection, made when there is none. One is made at a time.
-    async fn http2_sender(&self, worker: usize) -> Result<http2::SendRequest<RequestBody>, SendError> {
+    async fn http2_sender(
+        &self,
+        worker: usize,
+        deadline: Option<Deadline>,
+    ) -> Result<http2::SendRequest<RequestBody>, SendError> {
         let pool = &self.pools[worker];
         if let Some(sender) = pool.shared() {
             return Ok(sender);
@@ -144,7 +167,7 @@ impl Upstream {
             pool.share(sender.clone());
             Ok(sender)
         };
-        let made = timeout(self.config.connect_timeout(), connecting).await.map_err(|_| SendError::ConnectTimeout)?;
+        let made = within(self.config.connect_timeout(), SendError::ConnectTimeout, deadline, connecting).await?;
         made.map_err(SendError::Connect)
     }
 
@@ -183,6 +206,19 @@ impl Upstream {
     /// Closes connections that `worker` has not used for the keep-alive time.
     pub(crate) fn sweep(&self, worker: usize) {
         self.pools[worker].sweep(self.config.keep_alive());
+    }
+}
+
+/// Does it within `most` and the deadline; says which of them was shorter.
+async fn within<T>(
+    most: Duration,
+    late: SendError,
+    deadline: Option<Deadline>,
+    work: impl Future<Output = T>,
+) -> Result<T, SendError> {
+    match deadline.map(|deadline| deadline.remaining(Instant::now())).filter(|left| *left < most) {
+        Some(left) => timeout(left, work).await.map_err(|_| SendError::Deadline),
+        None => timeout(most, work).await.map_err(|_| late),
     }
 }
 

@@ -54,6 +54,10 @@ impl Failure {
                 let detail = "no response head from the upstream within its response_timeout".to_owned();
                 failure(Outcome::Overloaded, StatusCode::GATEWAY_TIMEOUT, "upstream_response_timeout", detail)
             }
+            (None, SendError::Deadline) => {
+                let detail = "no response head from the upstream before the request's deadline".to_owned();
+                failure(Outcome::Overloaded, StatusCode::GATEWAY_TIMEOUT, "deadline_exceeded", detail)
+            }
             (None, SendError::Broken(err)) => {
                 let detail = format!("the upstream broke off before its response: {err}");
                 failure(Outcome::Fault, StatusCode::BAD_GATEWAY, "upstream_broken", detail)
