@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tidegate::audit::owner_of;
 use tidegate::config::Overrides;
 use tidegate::config::watch::{Change, Watch};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::Signal;
 
 use crate::bake::{Bake, History};
 use crate::live::Live;
@@ -102,8 +102,8 @@ impl Reloader {
         }
     }
 
-    /// Watches and applies until it is dropped.
-    pub(crate) async fn run(self: Arc<Self>) {
+    /// Watches and applies until it is dropped; looks at once at each hangup.
+    pub(crate) async fn run(self: Arc<Self>, mut hangup: Signal) {
         let Some(path) = &self.path else { return std::future::pending().await };
         let mut watch = Watch::new(path, &self.first);
         if let Some(why) = watch.blind() {
@@ -116,7 +116,6 @@ impl Reloader {
         }
         let looker = watch.looker();
         let hangups = async {
-            let Ok(mut hangup) = signal(SignalKind::hangup()) else { return std::future::pending().await };
             while hangup.recv().await.is_some() {
                 looker.look();
             }

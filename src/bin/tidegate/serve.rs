@@ -49,6 +49,8 @@ async fn until_told(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let (start, config) = Start::load(&args)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    // Taken before anybody can know that the gateway is up: until then a hangup would end it.
+    let hangup = signal(SignalKind::hangup())?;
     let gateway = Gateway::start(config).await?;
     let reloader = Arc::new(Reloader::new(start, args.overrides(), gateway.live.clone()));
     tokio::spawn(alerting::follow(gateway.live.clone(), reloader.clone()));
@@ -58,7 +60,7 @@ async fn until_told(args: ServeArgs) -> anyhow::Result<ExitCode> {
     if let Some(address) = admin_address {
         println!("admin {address}");
     }
-    let reloading = tokio::spawn(reloader.run());
+    let reloading = tokio::spawn(reloader.run(hangup));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
