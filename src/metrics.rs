@@ -60,6 +60,11 @@ pub const LATENCY: [&str; 3] =
 /// Times that permits were held; as `_bucket`, `_sum` and `_count`.
 pub const HOLD: [&str; 3] =
     ["tidegate_hold_seconds_bucket", "tidegate_hold_seconds_sum", "tidegate_hold_seconds_count"];
+/// Waits of those who were admitted after one; as `_bucket`, `_sum` and `_count`.
+pub const QUEUE_WAIT: [&str; 3] =
+    ["tidegate_queue_wait_seconds_bucket", "tidegate_queue_wait_seconds_sum", "tidegate_queue_wait_seconds_count"];
+/// Requests refused, by `route` and `reason`; limiter and route are `other` past the first few thousand.
+pub const ROUTE_REJECTIONS: &str = "tidegate_route_rejections_total";
 /// 1 when the config file is the config in force, 0 when it could not be applied.
 pub const CONFIG_OK: &str = "tidegate_config_ok";
 /// How often a config was applied, the first included.
@@ -112,6 +117,7 @@ pub fn describe() {
     describe_gauge!(RUNTIME_DELAY, Unit::Seconds, "How late this process's own runtime runs what is ready");
     describe_gauge!(CONNECTIONS, "Client connections that are open");
     describe_gauge!(ALERTS_FIRING, "Groups of alerts that fire, by kind");
+    describe_counter!(ROUTE_REJECTIONS, "Requests refused, by limiter, route and reason");
     describe_counter!(ALERTS_DELIVERED, "Messages that arrived at a receiver of alerts");
     describe_counter!(ALERTS_FAILED, "Attempts at a message to a receiver of alerts that failed");
     describe_counter!(ALERTS_DROPPED, "Notices for a receiver of alerts that were dropped");
@@ -139,8 +145,11 @@ fn describe_limiter() {
     describe_gauge!(SHADOW_LIMIT, "The limit that the shadow law would put in force");
     describe_counter!(SHADOW_WOULD_REJECT, "Requests that the shadow law would have turned away, an estimate");
     describe_counter!(SAMPLES_DROPPED, "Samples that were dropped because they came too fast");
-    for ([bucket, sum, count], what) in [(LATENCY, "Latency to the response head"), (HOLD, "Time that places are held")]
-    {
+    for ([bucket, sum, count], what) in [
+        (LATENCY, "Latency to the response head"),
+        (HOLD, "Time that places are held"),
+        (QUEUE_WAIT, "Wait of those who were admitted after one"),
+    ] {
         describe_counter!(bucket, format!("{what}, cumulative by upper end in seconds"));
         describe_gauge!(sum, Unit::Seconds, format!("{what}, summed up"));
         describe_counter!(count, format!("{what}, how many"));
@@ -192,6 +201,7 @@ pub fn record(now: &Snapshot) {
     }
     record_durations(LATENCY, &limiter, &now.latency);
     record_durations(HOLD, &limiter, &now.hold);
+    record_durations(QUEUE_WAIT, &limiter, &now.queue_wait);
 }
 
 /// Whole octaves are enough for a dashboard: every second bucket, cumulative.
@@ -260,6 +270,12 @@ pub fn record_connections(open: usize) {
 /// at a scrape.
 pub fn record_runtime_delay(delay: Duration) {
     gauge!(RUNTIME_DELAY).set(delay.as_secs_f64());
+}
+
+/// Writes how many requests of a route a limiter has refused for a reason. To be called at a scrape.
+pub fn record_route_rejections(limiter: &str, route: &str, reason: RejectReason, count: u64) {
+    let labels = [("limiter", limiter.to_owned()), ("route", route.to_owned()), ("reason", reason.as_str().to_owned())];
+    counter!(ROUTE_REJECTIONS, &labels).absolute(count);
 }
 
 /// Writes how many groups of alerts of one kind fire. To be called at a scrape.

@@ -18,6 +18,7 @@ use super::notice::{Kind, Notice, Seen, State, Subject};
 use super::receiver::Receiver;
 use super::tally::{Tallies, Tally};
 use crate::limiter::Limiter;
+use crate::rejection::RejectReason;
 
 /// How often counts are drained when nobody wakes the pump.
 const DRAIN: Duration = Duration::from_millis(250);
@@ -162,6 +163,11 @@ impl Alerts {
     pub fn shown(&self) -> Vec<serde_json::Value> {
         let stamp = self.shared.post.stamp();
         self.open().iter().map(|notice| message::alert(notice, stamp)).collect()
+    }
+
+    /// Refusals so far, as (limiter, route, reason, count): see [`Tallies::counted`].
+    pub fn rejections(&self, each: impl FnMut(&str, &str, RejectReason, u64)) {
+        self.shared.tallies.counted(each);
     }
 
     /// How alerts are doing.

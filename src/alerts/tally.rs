@@ -175,6 +175,21 @@ impl Tallies {
         lock(&self.rest).drain(&mut each);
     }
 
+    /// All that was ever counted, as (limiter, route, reason, count); what was never seen is left out.
+    /// Pairs beyond the bound are `other`.
+    pub fn counted(&self, mut each: impl FnMut(&str, &str, RejectReason, u64)) {
+        let known = lock(&self.known);
+        let rest = lock(&self.rest);
+        for tally in known.values().chain(std::iter::once(&*rest)).map(|one| &one.tally) {
+            for reason in RejectReason::ALL {
+                match tally.counted(reason) {
+                    0 => {}
+                    count => each(&tally.limiter, &tally.route, reason, count),
+                }
+            }
+        }
+    }
+
     /// The next event of each subject that is quiet wakes whoever drains. To be called after a drain
     /// whose counts were taken in.
     pub fn arm(&self, is_quiet: impl Fn(&Subject) -> bool) {

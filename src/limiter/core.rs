@@ -164,7 +164,7 @@ impl Core {
         };
         match fate {
             Fate::Admitted(in_flight) => {
-                self.recorder.waited();
+                self.recorder.waited(self.clock.now().since(now));
                 Ok(self.admitted(admit, in_flight))
             }
             Fate::Closed => Err(self.reject(admit, RejectReason::Closed)),

@@ -5,6 +5,7 @@
 //! sample is dropped, which loses a measurement and nothing else.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
 
@@ -46,6 +47,7 @@ pub(crate) struct Recorder {
     due: Due,
     pub(crate) latency: Histogram,
     pub(crate) hold: Histogram,
+    pub(crate) queue_wait: Histogram,
 }
 
 impl Recorder {
@@ -61,6 +63,7 @@ impl Recorder {
             due: Due { min: AtomicU64::new(0), max: AtomicU64::new(0), samples: AtomicU32::new(0) },
             latency: Histogram::default(),
             hold: Histogram::default(),
+            queue_wait: Histogram::default(),
         };
         recorder.follow(sampler);
         recorder
@@ -134,8 +137,10 @@ impl Recorder {
         self.add_one(|shard| &shard.rejected[reason.index()]);
     }
 
-    pub(crate) fn waited(&self) {
+    /// A request was admitted after it had waited so long.
+    pub(crate) fn waited(&self, wait: Duration) {
         self.add_one(|shard| &shard.waited);
+        self.queue_wait.record(wait, 1);
     }
 
     pub(crate) fn would_reject(&self) {

@@ -96,6 +96,8 @@ pub struct Snapshot {
     pub latency: Durations,
     /// Times that permits were held, by bucket.
     pub hold: Durations,
+    /// Waits of those who were admitted after one, by bucket.
+    pub queue_wait: Durations,
     /// Samples that were dropped because they came faster than windows could take them.
     pub samples_dropped: u64,
     /// One request in so many is timed just now, and stands for as many in `latency` and `hold`.
@@ -138,6 +140,7 @@ impl Snapshot {
             unfinished: (unfinished, age.checked_div(unfinished).unwrap_or_default()),
             latency: core.recorder.latency.read(),
             hold: core.recorder.hold.read(),
+            queue_wait: core.recorder.queue_wait.read(),
             samples_dropped: core.recorder.dropped() + control.sampler().lost(),
             timed_one_in: core.recorder.one_in(),
         }

@@ -145,6 +145,7 @@ async fn scrape(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
         metrics::record_config(&admin.reloader.shown().measured());
         metrics::record_connections(admin.places.held());
         metrics::record_runtime_delay(admin.live.canary().delay());
+        admin.live.alerts().rejections(metrics::record_route_rejections);
         record_alerts(&admin.live.alerts().status());
     });
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], recorder.handle().render())

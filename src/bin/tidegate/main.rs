@@ -23,6 +23,7 @@ mod upstream;
 mod why;
 mod worker;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -31,7 +32,10 @@ use cli::{Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let subscriber = tracing_subscriber::fmt().with_env_filter(cli.log.as_str()).with_writer(std::io::stderr);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(cli.log.as_str())
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
     subscriber.init();
     // Whoever uses TLS finds this one; none is chosen by chance.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
