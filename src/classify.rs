@@ -16,6 +16,8 @@ mod transport;
 mod wait;
 
 mod details;
+#[cfg(feature = "tower")]
+pub(crate) mod peek;
 mod reset;
 mod text;
 mod time;
@@ -80,11 +82,6 @@ impl Classifier {
         self.outcome(Seen::Grpc(code), headers, message)
     }
 
-    /// What a gRPC answer that ended without a status means.
-    pub fn classify_grpc_without_status(&self) -> Outcome {
-        self.outcome(Seen::GrpcWithoutStatus, &(), "")
-    }
-
     /// What an error that came in place of an answer means.
     pub fn classify_error(&self, error: &(dyn std::error::Error + 'static)) -> Outcome {
         self.outcome(Seen::Transport(TransportError::of(error)), &(), "")
@@ -118,6 +115,11 @@ impl Classifier {
     /// beginning of the body.
     pub fn wants_text(&self, seen: Seen, headers: &(impl Headers + ?Sized)) -> bool {
         self.rules.iter().find(|rule| rule.may_match(seen, headers)).is_some_and(Rule::asks_for_text)
+    }
+
+    /// What was seen means, as far as it can be told without a text.
+    pub fn classify_seen(&self, seen: Seen, headers: &(impl Headers + ?Sized)) -> Outcome {
+        self.outcome(seen, headers, "")
     }
 
     fn outcome(&self, seen: Seen, headers: &(impl Headers + ?Sized), text: &str) -> Outcome {

@@ -42,7 +42,10 @@ impl Clock {
 }
 
 /// Wall time, for records that people read. Never used to measure.
-#[cfg_attr(not(any(feature = "audit", feature = "alerts")), expect(dead_code, reason = "only records tell wall time"))]
+#[cfg_attr(
+    not(any(feature = "audit", feature = "alerts", feature = "tower")),
+    expect(dead_code, reason = "only records tell wall time")
+)]
 #[expect(clippy::disallowed_methods, reason = "this is the place")]
 pub(crate) fn wall() -> std::time::SystemTime {
     std::time::SystemTime::now()

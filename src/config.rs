@@ -5,7 +5,7 @@
 //! file, at the start and at every reload in the same way.
 //!
 //! Reading order: `file` (as written), `read` (text to that), `server`, `upstream`, `limiter`,
-//! `route` (checked), `check` (how), `violation` (what is said), `value` (durations and sizes),
+//! `route`, `hold_off`, `classify` (checked), `check` (how), `violation` (what is said), `value` (durations and sizes),
 //! `audit` and `change` (how changes are recorded and applied), `settings` (every key with its
 //! effective value), `difference` (two configs, key by key), `edit` and `replace` (the file changed in
 //! place), `schema` (for editors).
@@ -14,10 +14,13 @@ mod alerts;
 mod audit;
 mod change;
 mod check;
+mod classify;
+mod classify_file;
 mod difference;
 #[cfg(feature = "edit")]
 pub mod edit;
 mod file;
+mod hold_off;
 mod limiter;
 mod placed;
 mod read;
@@ -36,7 +39,9 @@ pub mod watch;
 pub use alerts::{AlertmanagerConfig, AlertsConfig, Place, WebhookConfig};
 pub use audit::{AuditConfig, OnFailure};
 pub use change::{ChangeConfig, MaxRise};
+pub use classify::ClassifyConfig;
 pub use difference::{Changed, difference};
+pub use hold_off::HoldOffConfig;
 pub use limiter::{LawConfig, LimiterConfig, PermitEnd, QueueConfig};
 pub use route::{RouteConfig, RouteDeadline};
 pub use schema::schema;
@@ -67,6 +72,8 @@ pub struct Config {
     upstreams: BTreeMap<String, UpstreamConfig>,
     limiters: BTreeMap<String, LimiterConfig>,
     routes: Vec<RouteConfig>,
+    hold_offs: BTreeMap<String, HoldOffConfig>,
+    classify: Vec<ClassifyConfig>,
 }
 
 /// Values from the command line. Each lies over the file's, also after a reload.
@@ -129,6 +136,11 @@ impl Config {
         if let Some(route) = file.routes.get(MOST_ROUTES) {
             check.wrong_at("routes", route.span(), format_args!("at most {MOST_ROUTES} routes are allowed"));
         }
+        if let Some(rule) = file.classify.get(classify::MOST_RULES) {
+            check.wrong_at("classify", rule.span(), format_args!("at most {} rules are allowed", classify::MOST_RULES));
+        }
+        let rules = file.classify.iter().enumerate();
+        let classify = rules.map(|(i, raw)| ClassifyConfig::check(i, raw, &upstreams, check)).collect();
         let both = (&upstreams, &limiters);
         let mut routes: Vec<_> =
             file.routes.iter().enumerate().map(|(i, raw)| RouteConfig::check(i, raw, both, check)).collect();
@@ -142,9 +154,11 @@ impl Config {
             change: ChangeConfig::check(&file.change, check),
             alerts: AlertsConfig::check(&file.alerts, check),
             exempt: exempt(&file.exempt, check),
+            hold_offs: hold_offs(&file, check),
             upstreams,
             limiters,
             routes,
+            classify,
         }
     }
 
@@ -207,6 +221,16 @@ impl Config {
         &self.limiters
     }
 
+    /// What happens when an upstream asks to be left alone, by the upstream's name.
+    pub fn hold_offs(&self) -> &BTreeMap<String, HoldOffConfig> {
+        &self.hold_offs
+    }
+
+    /// Rules for what answers mean, in the order of the file.
+    pub fn classify(&self) -> &[ClassifyConfig] {
+        &self.classify
+    }
+
     /// The routes, in the order of the file.
     pub fn routes(&self) -> &[RouteConfig] {
         &self.routes
@@ -245,6 +269,11 @@ fn named(name: &str) -> Spanned<String> {
 fn the_one<T>(of: &BTreeMap<String, T>) -> Option<&str> {
     let only = of.keys().next().filter(|_| of.len() == 1);
     only.or_else(|| of.get_key_value(DEFAULT).map(|(name, _)| name)).map(String::as_str)
+}
+
+fn hold_offs(file: &File, check: &mut Check) -> BTreeMap<String, HoldOffConfig> {
+    let named = file.upstreams.iter().map(|(name, raw)| (name.get_ref(), &raw.hold_off));
+    named.map(|(name, raw)| (name.clone(), HoldOffConfig::check(name, raw, check))).collect()
 }
 
 fn exempt(raw: &[Spanned<String>], check: &mut Check) -> Vec<String> {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
+use crate::classify::WaitSource;
 use crate::histogram::Durations;
+use crate::hold_off::HoldOffSnapshot;
 use crate::law::Reason;
 use crate::limiter::{Fallback, Snapshot};
 use crate::outcome::Outcome;
@@ -90,6 +92,17 @@ pub const RUNTIME_DELAY: &str = "tidegate_runtime_delay_seconds";
 /// Client connections that are open.
 pub const CONNECTIONS: &str = "tidegate_connections";
 
+/// How long the longest hold-off of a destination still is, by `destination`; 0 when none is open.
+pub const HOLD_OFF: &str = "tidegate_hold_off_seconds";
+/// Keys of a destination that are held off.
+pub const HOLD_OFF_OPEN: &str = "tidegate_hold_off_open";
+/// Hold-offs that were opened, by `source`: who said how long.
+pub const HOLD_OFF_OPENED: &str = "tidegate_hold_off_opened_total";
+/// Hold-offs that were cut to the cap.
+pub const HOLD_OFF_CAPPED: &str = "tidegate_hold_off_capped_total";
+/// Requests that were refused because of a hold-off.
+pub const HOLD_OFF_REFUSED: &str = "tidegate_hold_off_refused_total";
+
 /// Groups of alerts that fire, by `kind`.
 pub const ALERTS_FIRING: &str = "tidegate_alerts_firing";
 /// Messages that arrived, by `receiver`.
@@ -104,6 +117,11 @@ pub const ALERTS_WAITING: &str = "tidegate_alerts_waiting";
 /// Tells the recorder what each metric means.
 pub fn describe() {
     describe_limiter();
+    describe_gauge!(HOLD_OFF, Unit::Seconds, "How long the longest hold-off of a destination still is");
+    describe_gauge!(HOLD_OFF_OPEN, "Keys of a destination that are held off");
+    describe_counter!(HOLD_OFF_OPENED, "Hold-offs that were opened, by who said how long");
+    describe_counter!(HOLD_OFF_CAPPED, "Hold-offs that were cut to the cap");
+    describe_counter!(HOLD_OFF_REFUSED, "Requests that were refused because of a hold-off");
     describe_gauge!(CONFIG_OK, "1 when the config file is in force, 0 when it could not be applied");
     describe_gauge!(CONFIG_VERSION, "How often a config was applied, the first included");
     describe_gauge!(CONFIG_AGE, Unit::Seconds, "How long the config has been in force");
@@ -216,6 +234,19 @@ fn record_durations([bucket, sum, count]: [&'static str; 3], limiter: &str, dura
     }
     gauge!(sum, "limiter" => limiter.to_owned()).set(durations.sum().as_secs_f64());
     counter!(count, "limiter" => limiter.to_owned()).absolute(so_far);
+}
+
+/// Writes a hold-off's numbers. To be called at a scrape.
+pub fn record_hold_off(now: &HoldOffSnapshot) {
+    let destination = now.name.to_string();
+    gauge!(HOLD_OFF, "destination" => destination.clone()).set(now.longest.as_secs_f64());
+    gauge!(HOLD_OFF_OPEN, "destination" => destination.clone()).set(now.open as f64);
+    counter!(HOLD_OFF_CAPPED, "destination" => destination.clone()).absolute(now.capped);
+    counter!(HOLD_OFF_REFUSED, "destination" => destination.clone()).absolute(now.refused);
+    for source in WaitSource::ALL {
+        let labels = [("destination", destination.clone()), ("source", source.as_str().to_owned())];
+        counter!(HOLD_OFF_OPENED, &labels).absolute(now.opened(source));
+    }
 }
 
 /// What is known of the config in force.

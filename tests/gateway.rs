@@ -18,6 +18,8 @@ mod headers;
 mod http2;
 #[path = "gateway/limits.rs"]
 mod limits;
+#[path = "gateway/outcomes.rs"]
+mod outcomes;
 #[path = "gateway/reload.rs"]
 mod reload;
 #[path = "gateway/stop.rs"]

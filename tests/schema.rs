@@ -103,8 +103,10 @@ fn for_each_key(root: &Value, section: &Value, path: &str, ask: &mut impl FnMut(
 
 /// `limiters.full.max` as `limiters.max`, `routes[/x].upstream` as `routes.upstream`.
 fn plain(key: &str) -> String {
-    if let Some(rest) = key.strip_prefix("routes[") {
-        return format!("routes{}", rest.rsplit(']').next().unwrap_or_default());
+    for list in ["routes", "classify"] {
+        if let Some(rest) = key.strip_prefix(list).filter(|rest| rest.starts_with('[')) {
+            return format!("{list}{}", rest.rsplit(']').next().unwrap_or_default());
+        }
     }
     let parts: Vec<&str> = key.split('.').collect();
     match parts.as_slice() {
@@ -184,7 +186,7 @@ fn reference() -> String {
         let section = find(&root, &path);
         let title = match path.as_str() {
             "" => "At the top".to_owned(),
-            "routes" => "`[[routes]]`".to_owned(),
+            "routes" | "classify" => format!("`[[{path}]]`"),
             _ => format!(
                 "`[{}]`",
                 ["upstreams", "limiters", "webhooks", "alertmanagers"]

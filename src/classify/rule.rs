@@ -192,7 +192,7 @@ impl Rule {
         (self.retry, self.only_when_told)
     }
 
-    pub(super) const fn says_wait(&self) -> Option<Duration> {
+    pub(crate) const fn says_wait(&self) -> Option<Duration> {
         self.wait
     }
 

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::alerts::AlertsSection;
+use super::classify_file::{ClassifySection, HoldOffSection};
 use super::placed::Spanned;
 
 pub(super) type Text = Option<Spanned<String>>;
@@ -41,6 +42,8 @@ pub(super) struct File {
     /// Which requests go where. The longest prefix that fits wins; of equal ones the first. Without
     /// any, everything goes to the only upstream, or the one called `default`.
     pub(super) routes: Vec<Spanned<RouteSection>>,
+    /// What answers mean, in front of the built-in table: the first rule that fits decides.
+    pub(super) classify: Vec<Spanned<ClassifySection>>,
 }
 
 /// How the gateway listens.
@@ -67,6 +70,11 @@ pub(super) struct ServerSection {
     /// The largest request body, such as `10MiB`. Default: no limit.
     #[schemars(extend("format" = "size"))]
     pub(super) body_limit: Text,
+    /// How many bytes of an answer's body are looked at as they pass, at its beginning and at its end,
+    /// where a rule needs them to tell what it means: errors, mostly. Default `4KiB`, from `0KiB` (none)
+    /// to `64KiB`. Too few miss what is said further in.
+    #[schemars(extend("format" = "size"))]
+    pub(super) peek: Text,
     /// How long requests may go on after the gateway was told to stop. Default `10s`, up to `1h`.
     #[schemars(extend("format" = "duration"))]
     pub(super) drain: Text,
@@ -204,6 +212,8 @@ pub(super) struct UpstreamSection {
     pub(super) host: Text,
     /// Path of certificates to trust instead of the public ones, PEM.
     pub(super) tls_ca: Text,
+    /// What happens when it asks to be left alone for a while.
+    pub(super) hold_off: HoldOffSection,
 }
 
 /// A limiter.

@@ -17,6 +17,7 @@ pub struct ServerConfig {
     header_timeout: Duration,
     idle_timeout: Duration,
     body_limit: Option<u64>,
+    peek: u64,
     drain: Duration,
     overload_delay: Option<Duration>,
     forwarded: Forwarded,
@@ -63,6 +64,7 @@ impl ServerConfig {
                 seconds(1)..=seconds(3600),
             ),
             body_limit: check.size("server.body_limit", &raw.body_limit, 0..=1 << 40),
+            peek: check.size("server.peek", &raw.peek, 0..=64 << 10).unwrap_or(4 << 10),
             drain: check.duration("server.drain", &raw.drain, seconds(10), Duration::ZERO..=seconds(3600)),
             overload_delay: raw.overload_delay.as_ref().map(|_| {
                 let (least, most) = (Duration::from_millis(1), seconds(10));
@@ -106,6 +108,11 @@ impl ServerConfig {
     /// The largest request body in bytes; no limit by default.
     pub fn body_limit(&self) -> Option<u64> {
         self.body_limit
+    }
+
+    /// How many bytes of an answer's body are looked at, at its beginning and at its end. Default 4 KiB.
+    pub fn peek(&self) -> u64 {
+        self.peek
     }
 
     /// How long requests may go on after the gateway was told to stop. Default 10 s.

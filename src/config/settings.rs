@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::value::{show_duration, show_size};
 use super::{
-    AdminConfig, AlertsConfig, AuditConfig, Config, Forwarded, HostHeader, LawConfig, LimiterConfig, OnFailure,
-    PermitEnd, Place, RouteConfig, RouteDeadline, ServerConfig, UpstreamConfig,
+    AdminConfig, AlertsConfig, AuditConfig, Config, Forwarded, HoldOffConfig, HostHeader, LawConfig, LimiterConfig,
+    OnFailure, PermitEnd, Place, RouteConfig, RouteDeadline, ServerConfig, UpstreamConfig,
 };
 use crate::deadline::BudgetUnit;
 
@@ -36,6 +36,14 @@ pub(super) fn settings(config: &Config) -> BTreeMap<String, String> {
         all.limiter(name, limiter);
     }
     all.routes(config.routes());
+    for (name, hold_off) in config.hold_offs() {
+        all.hold_off(name, hold_off);
+    }
+    for rule in config.classify() {
+        for (key, value) in rule.settings() {
+            all.put(&format!("classify[{}].{key}", rule.rule().name()), value);
+        }
+    }
     all.values
 }
 
@@ -74,6 +82,7 @@ impl Settings {
         if let Some(limit) = server.body_limit() {
             self.put("server.body_limit", show_size(limit));
         }
+        self.put("server.peek", show_size(server.peek()));
         self.time("server.drain", server.drain());
         if let Some(delay) = server.overload_delay() {
             self.time("server.overload_delay", delay);
@@ -155,6 +164,15 @@ impl Settings {
         };
         self.put(&key("host"), host);
         self.path(&key("tls_ca"), upstream.tls_ca());
+    }
+
+    fn hold_off(&mut self, name: &str, hold_off: &HoldOffConfig) {
+        let key = |field: &str| format!("upstreams.{name}.hold_off.{field}");
+        self.put(&key("mode"), if hold_off.on() { "on" } else { "off" });
+        self.time(&key("cap"), hold_off.cap());
+        if let Some(header) = hold_off.by_header() {
+            self.put(&key("by_header"), header);
+        }
     }
 
     fn limiter(&mut self, name: &str, limiter: &LimiterConfig) {

@@ -31,6 +31,10 @@ impl Observed {
     fn of(outcome: Outcome) -> Self {
         Self(outcome.index() as u32)
     }
+
+    fn outcome(self) -> Option<Outcome> {
+        Outcome::ALL.get(self.0 as usize).copied()
+    }
 }
 
 impl Held {
@@ -39,15 +43,11 @@ impl Held {
         Self { weight, in_flight, start, observed: Observed::NOTHING }
     }
 
-    /// The outcome is known: counts it and takes the latency. A later one counts only when it
-    /// differs; its latency was taken before.
+    /// The outcome is known so far: takes the latency, once. It is counted at the end, when it is final.
     #[inline]
     fn observe(&mut self, core: &Core, outcome: Outcome) {
         let before = self.observed;
         self.observed = Observed::of(outcome);
-        if before != self.observed {
-            core.recorder.finished(outcome);
-        }
         if before == Observed::NOTHING && self.start != Nanos::NEVER {
             core.sample(self.start, self.in_flight, outcome);
         }
@@ -55,11 +55,9 @@ impl Held {
 
     #[inline]
     fn end(&mut self, core: &Core, outcome: Option<Outcome>) {
-        match outcome {
-            Some(outcome) => self.observe(core, outcome),
-            None if self.observed == Observed::NOTHING => self.observe(core, Outcome::Cancelled),
-            None => {}
-        }
+        let outcome = outcome.or(self.observed.outcome()).unwrap_or(Outcome::Cancelled);
+        core.recorder.finished(outcome);
+        self.observe(core, outcome);
         if self.start != Nanos::NEVER {
             core.record_hold(self.start);
         }
@@ -77,10 +75,10 @@ impl Held {
 
 macro_rules! permit_methods {
     () => {
-        /// Takes the outcome and the latency now (at the response head, say) and keeps the place.
+        /// Takes the latency now (at the response head, say) with the outcome so far, and keeps the place.
         ///
-        /// Later observations count only when the outcome differs: a stream that broke after a
-        /// good head is a success in latency and one fault more in the counts.
+        /// The request is counted once, when the permit ends, with the last outcome: a stream that
+        /// broke after a good head is a success in latency and a fault in the counts.
         pub fn observe(&mut self, outcome: Outcome) {
             self.held.observe(&self.core, outcome);
         }

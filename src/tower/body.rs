@@ -7,16 +7,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::{HeaderMap, Response};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::future::Call;
-use super::head::{Asked, Told, grpc_status, grpc_without_status};
+use super::head::Asked;
+use super::held_off::Watch;
 use super::layer::{PermitEnd, SampleAt, Settings};
+use super::reading::Reading;
 use super::upgrade::UpgradeGuard;
-use crate::classify::Classifier;
 use crate::limiter::Permit;
 use crate::outcome::Outcome;
 
@@ -42,13 +43,14 @@ pin_project! {
     }
 }
 
-/// A permit on its way to the end of a body.
+/// A permit on its way to the end of a body, and what is known of the answer. Dropped on the way it
+/// ends with what is known: a refusal that nobody wants to read is one all the same.
 #[derive(Debug)]
 struct Held {
-    permit: Permit,
-    told: Told,
+    permit: Option<Permit>,
+    reading: Reading,
     ends_at_first_byte: bool,
-    classifier: Classifier,
+    watch: Option<Watch>,
 }
 
 impl<B> LimitedBody<B> {
@@ -65,30 +67,30 @@ impl<B: Body> LimitedBody<B> {
     /// Puts the call's permit where it belongs now that the head is known: its end, the body, or the
     /// upgraded connection.
     pub(super) fn answer<E>(settings: &Arc<Settings<E>>, call: Call, mut response: Response<B>) -> Response<Self> {
-        let Call { mut permit, asked, guard } = call;
-        let told = Told::by(&settings.classifier, &response);
+        let Call { mut permit, asked, guard, watch } = call;
+        let mut reading = Reading::of(&settings.classifier, &response, settings.peek);
+        let watch = watch.and_then(|watch| watch.see_head(&mut reading));
         if let Some(guard) = guard.filter(|_| asked.is_granted_by(response.status())) {
-            hand_over(permit, guard, told.so_far(), &mut response);
+            hand_over(permit, guard, reading.so_far(), &mut response);
             return response.map(Self::exempt);
         }
-        let bodiless = asked == Asked::Head || is_over(response.body(), told);
-        if settings.permit_end == PermitEnd::Head {
-            permit.finish(told.so_far());
-            return response.map(Self::exempt);
-        }
-        if bodiless {
-            let outcome = match told {
-                Told::Outcome(outcome) => outcome,
-                Told::InTrailers => grpc_without_status(&settings.classifier),
-            };
+        let bodiless = asked == Asked::Head || is_over(response.body(), &reading);
+        if settings.permit_end == PermitEnd::Head || bodiless {
+            let so_far = reading.so_far();
+            let verdict = reading.end(None);
+            let outcome = if bodiless { verdict.outcome } else { so_far };
+            if let Some(watch) = &watch {
+                watch.see(&verdict);
+            }
             permit.finish(outcome);
             return response.map(Self::exempt);
         }
-        if settings.sample_at == SampleAt::Head {
-            permit.observe(told.so_far());
+        // A refusal's outcome may be in its body; its latency is not wanted.
+        if settings.sample_at == SampleAt::Head && (!reading.is_open() || reading.so_far() == Outcome::Success) {
+            permit.observe(reading.so_far());
         }
         let ends_at_first_byte = settings.permit_end == PermitEnd::FirstByte;
-        let held = Held { permit, told, ends_at_first_byte, classifier: settings.classifier.clone() };
+        let held = Held { permit: Some(permit), reading, ends_at_first_byte, watch };
         response.map(|body| Self { kind: Kind::Answer { body }, held: Some(held) })
     }
 }
@@ -104,8 +106,8 @@ fn hand_over<B>(mut permit: Permit, guard: UpgradeGuard, outcome: Outcome, respo
 /// Whether nothing more will come that the permit waits for. Servers drop such a body without polling
 /// it again: when it says that it is over, and when all bytes that it announced are out. Only gRPC
 /// waits for what may stand behind the last byte.
-fn is_over(body: &impl Body, told: Told) -> bool {
-    body.is_end_stream() || (told != Told::InTrailers && body.size_hint().exact() == Some(0))
+fn is_over(body: &impl Body, reading: &Reading) -> bool {
+    body.is_end_stream() || (!reading.waits_for_trailers() && body.size_hint().exact() == Some(0))
 }
 
 impl<B> Body for LimitedBody<B>
@@ -146,35 +148,59 @@ where
 
 impl Held {
     /// Ends the permit when this frame is the last that it waits for.
-    fn after<B: Body>(self, frame: &Option<Result<Frame<B::Data>, B::Error>>, body: &B) -> Option<Self> {
+    fn after<B: Body>(mut self, frame: &Option<Result<Frame<B::Data>, B::Error>>, body: &B) -> Option<Self> {
         match frame {
-            Some(Err(_)) => self.finish(Outcome::Fault),
-            Some(Ok(frame)) => match frame.trailers_ref() {
-                Some(trailers) => self.at_the_end(Some(trailers)),
-                // A first byte that ends the permit tells as much as the head did.
-                None if self.ends_at_first_byte => {
-                    let so_far = self.told.so_far();
-                    self.finish(so_far)
+            Some(Err(_)) => self.broken(),
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    self.read(data);
                 }
-                None if is_over(body, self.told) => self.at_the_end(None),
-                None => Some(self),
-            },
-            None => self.at_the_end(None),
+                match frame.trailers_ref() {
+                    Some(trailers) => self.end(Some(trailers)),
+                    // A first byte that ends the permit tells as much as the head did.
+                    None if self.ends_at_first_byte => self.finish(self.reading.so_far()),
+                    None if is_over(body, &self.reading) => self.end(None),
+                    None => return Some(self),
+                }
+            }
+            None => self.end(None),
+        }
+        None
+    }
+
+    /// Only what lies in one piece: a buffer of several is not put together for a look.
+    fn read(&mut self, data: &impl Buf) {
+        if self.reading.is_open() {
+            self.reading.bytes(data.chunk());
         }
     }
 
-    fn at_the_end(self, trailers: Option<&HeaderMap>) -> Option<Self> {
-        let outcome = match self.told {
-            Told::Outcome(outcome) => outcome,
-            Told::InTrailers => trailers
-                .and_then(|trailers| grpc_status(&self.classifier, trailers))
-                .unwrap_or_else(|| grpc_without_status(&self.classifier)),
-        };
-        self.finish(outcome)
+    fn end(&mut self, trailers: Option<&HeaderMap>) {
+        let verdict = self.reading.end(trailers);
+        let outcome = verdict.outcome;
+        if let Some(watch) = &self.watch {
+            watch.see(&verdict);
+        }
+        self.finish(outcome);
     }
 
-    fn finish(self, outcome: Outcome) -> Option<Self> {
-        self.permit.finish(outcome);
-        None
+    fn broken(&mut self) {
+        let outcome = self.reading.broke().outcome;
+        self.finish(outcome);
+    }
+
+    fn finish(&mut self, outcome: Outcome) {
+        if let Some(permit) = self.permit.take() {
+            permit.finish(outcome);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.permit.is_some() && self.reading.so_far() != Outcome::Success {
+            self.end(None);
+        }
+        // Otherwise the permit's own drop says what it was observed to be, or cancelled.
     }
 }

@@ -19,6 +19,7 @@ use tower_service::Service;
 use super::body::LimitedBody;
 use super::errors::ErrorMode;
 use super::head::Asked;
+use super::held_off::Watch;
 use super::layer::Settings;
 use super::upgrade::UpgradeGuard;
 use crate::limiter::Permit;
@@ -55,6 +56,7 @@ pub(super) struct Call {
     pub(super) permit: Permit,
     pub(super) asked: Asked,
     pub(super) guard: Option<UpgradeGuard>,
+    pub(super) watch: Option<Watch>,
 }
 
 /// A refusal in the form in which it goes out.
@@ -71,7 +73,7 @@ where
     }
 
     pub(super) fn admitted(settings: Arc<Settings<E>>, service: S, request: Parts, body: B, permit: Permit) -> Self {
-        Self { state: begin(&settings, service, request, body, permit), settings }
+        Self { state: begin::<S, B, E>(&settings, service, request, body, permit), settings }
     }
 
     pub(super) fn waiting(settings: Arc<Settings<E>>, service: S, request: Parts, body: B) -> Self {
@@ -104,7 +106,7 @@ where
                 StateProj::Waiting { acquire, next } => match ready!(acquire.as_mut().poll(cx)) {
                     (Ok(permit), request) => {
                         let (service, body) = next.take().expect("a wait ends once");
-                        begin(this.settings, service, request, body, permit)
+                        begin::<S, B, E>(this.settings, service, request, body, permit)
                     }
                     (Err(rejected), request) => refuse::<S, B, E>(this.settings, rejected, &request),
                 },
@@ -123,23 +125,28 @@ where
 }
 
 /// Starts the inner call. The permit is in safe hands before anything can fail.
-fn begin<S, B, E, X>(
+fn begin<S, B, E>(
     settings: &Settings<E>,
     mut service: S,
     mut request: Parts,
     body: B,
     permit: Permit,
-) -> State<S, B, S::Future, X>
+) -> State<S, B, S::Future, E::Error>
 where
     S: Service<Request<B>>,
+    E: ErrorMode<S::Error>,
 {
+    let watch = match settings.pass(&request) {
+        Ok(watch) => watch,
+        Err(rejected) => return refuse::<S, B, E>(settings, rejected, &request),
+    };
     settings.leaves(&mut request);
     let asked = Asked::of(&request);
     let guard = asked.wants_upgrade().then(UpgradeGuard::default);
     if let Some(guard) = &guard {
         request.extensions.insert(guard.clone());
     }
-    let call = Call { permit, asked, guard };
+    let call = Call { permit, asked, guard, watch };
     let future = service.call(Request::from_parts(request, body));
     State::Calling { future, call: Some(call) }
 }

@@ -1,5 +1,6 @@
 //! The layer: the limiter and how requests and answers are read. Shared by every clone.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,11 +11,14 @@ use tower_layer::Layer;
 
 use super::deadline::DeadlineSource;
 use super::errors::{BoxErrors, KeepErrors};
+use super::held_off::KeyBy;
+use super::reading::DEFAULT_PEEK;
 use super::rejection::{Refusal, RefusalBody, RefusalStatus, Side};
 use super::service::Limit;
 use crate::classify::Classifier;
 use crate::clock;
 use crate::deadline::Deadline;
+use crate::hold_off::HoldOff;
 use crate::limiter::{Admit, Limiter};
 use crate::rejection::Rejected;
 
@@ -55,6 +59,9 @@ pub(super) struct Settings<E> {
     pub(super) deadlines: DeadlineSource,
     pub(super) refusal: Refusal,
     pub(super) errors: E,
+    pub(super) peek: usize,
+    pub(super) hold_off: Option<HoldOff>,
+    pub(super) key_by: Option<Arc<KeyBy>>,
     admit_by: Option<Arc<AdmitBy>>,
     exempt_by: Option<Arc<ExemptBy>>,
 }
@@ -128,6 +135,9 @@ impl<E: Clone> LimitLayer<E> {
                 deadlines: DeadlineSource::default(),
                 refusal: Refusal::new(side),
                 errors,
+                peek: DEFAULT_PEEK,
+                hold_off: None,
+                key_by: None,
                 admit_by: None,
                 exempt_by: None,
             }),
@@ -176,6 +186,30 @@ impl<E: Clone> LimitLayer<E> {
         self
     }
 
+    /// How many bytes of a body are looked at, at its beginning and at its end, when a rule asks for
+    /// them; 0 looks at none. They are copied as they pass. Default: [`DEFAULT_PEEK`].
+    #[must_use]
+    pub fn peek(mut self, most: usize) -> Self {
+        self.change().peek = most.min(1 << 20);
+        self
+    }
+
+    /// Refuses while this hold-off holds, with [`RejectReason::HoldOff`](crate::RejectReason::HoldOff),
+    /// and tells it what answers mean. All requests share one key unless [`LimitLayer::key_by`] says
+    /// otherwise.
+    #[must_use]
+    pub fn hold_off(mut self, hold_off: HoldOff) -> Self {
+        self.change().hold_off = Some(hold_off);
+        self
+    }
+
+    /// Says under which key of the hold-off a request counts: its account, model or route, say.
+    #[must_use]
+    pub fn key_by(mut self, by: impl for<'a> Fn(&'a Parts) -> Cow<'a, str> + Send + Sync + 'static) -> Self {
+        self.change().key_by = Some(Arc::new(by));
+        self
+    }
+
     /// When permits end. Default: [`PermitEnd::BodyEnd`].
     #[must_use]
     pub fn permit_end(mut self, end: PermitEnd) -> Self {
@@ -193,14 +227,14 @@ impl<E: Clone> LimitLayer<E> {
     /// The HTTP status of refusals. Default: [`RefusalStatus::ServiceUnavailable`].
     #[must_use]
     pub fn refusal_status(mut self, status: RefusalStatus) -> Self {
-        self.change().refusal.status = status;
+        self.change().refusal.form.status = status;
         self
     }
 
     /// The form of a refusal's body. Default: [`RefusalBody::Json`].
     #[must_use]
     pub fn refusal_body(mut self, body: RefusalBody) -> Self {
-        self.change().refusal.body = body;
+        self.change().refusal.form.body = body;
         self
     }
 

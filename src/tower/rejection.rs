@@ -1,10 +1,11 @@
-//! A refusal as a response: what the caller reads when the inner service was not asked.
+//! A refusal as a response: what the caller reads when the inner service was not asked. The one place
+//! that writes it, for the layer, for the gateway, and for whoever has a [`Rejected`] to answer with.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Response, StatusCode};
 
@@ -25,7 +26,8 @@ pub enum RefusalStatus {
 /// The form of a refusal's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RefusalBody {
-    /// An object with limiter, class, reason, limit, in flight, queued, side, retry-after and text.
+    /// An object with `error` (always `"rejected"`), `limiter`, `class` (or null), `reason`, `limit`,
+    /// `in_flight`, `queued`, `side`, `retry_after_ms` and `message`.
     #[default]
     Json,
     /// The text alone.
@@ -51,80 +53,102 @@ impl Side {
     }
 }
 
+/// How a refusal is written to a caller that does not speak gRPC, and which side says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusalForm {
+    /// The HTTP status.
+    pub status: RefusalStatus,
+    /// The body.
+    pub body: RefusalBody,
+    /// Which way the request was going.
+    pub side: Side,
+}
+
+/// A refusal as the response to a request with these headers: gRPC's own form when they speak gRPC (200,
+/// with RESOURCE_EXHAUSTED in the head, or DEADLINE_EXCEEDED for the caller's own deadline, and
+/// `grpc-retry-pushback-ms`), else status, `Retry-After` and a body. Both have the header
+/// [`REFUSAL_HEADER`] with the reason.
+pub fn refusal(rejected: &Rejected, request: &HeaderMap, form: RefusalForm) -> Response<Bytes> {
+    let mut response = if speaks_grpc(request) { grpc(rejected, request, form.side) } else { http(rejected, form) };
+    response.headers_mut().insert(REFUSAL_HEADER, HeaderValue::from_static(rejected.reason.as_str()));
+    response
+}
+
+fn http(rejected: &Rejected, form: RefusalForm) -> Response<Bytes> {
+    let (content_type, text) = match form.body {
+        RefusalBody::Json => ("application/json", json(rejected, form.side)),
+        RefusalBody::Plain => ("text/plain; charset=utf-8", format!("{} ({})\n", rejected, form.side.as_str())),
+    };
+    let mut response = Response::new(Bytes::from(text));
+    *response.status_mut() = match form.status {
+        _ if rejected.reason == RejectReason::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        RefusalStatus::ServiceUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        RefusalStatus::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(RETRY_AFTER, HeaderValue::from(rejected.retry_after_secs()));
+    // A refusal holds for this request at this moment.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// HTTP 200 and the status in the head: the only refusal that a gRPC client reads as one.
+/// RESOURCE_EXHAUSTED, so that nobody takes it for an outage.
+fn grpc(rejected: &Rejected, request: &HeaderMap, side: Side) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    let headers = response.headers_mut();
+    let content_type = request.get(CONTENT_TYPE).cloned();
+    headers.insert(CONTENT_TYPE, content_type.unwrap_or(HeaderValue::from_static("application/grpc")));
+    let code = if rejected.reason == RejectReason::ClientDeadline { "4" } else { "8" };
+    headers.insert("grpc-status", HeaderValue::from_static(code));
+    let message = percent_encoded(&format!("{} ({})", rejected, side.as_str()));
+    headers.insert("grpc-message", HeaderValue::try_from(message).expect("percent-encoded text is a header value"));
+    headers.insert("grpc-retry-pushback-ms", HeaderValue::from(retry_after_ms(rejected)));
+    response
+}
+
+fn json(rejected: &Rejected, side: Side) -> String {
+    let class = rejected.class.as_ref().map_or("null".to_owned(), |class| Quoted(class).to_string());
+    format!(
+        "{{\"error\":\"rejected\",\"limiter\":{},\"class\":{class},\"reason\":\"{}\",\"limit\":{},\"in_flight\":{},\
+         \"queued\":{},\"side\":\"{}\",\"retry_after_ms\":{},\"message\":{}}}\n",
+        Quoted(&rejected.limiter),
+        rejected.reason,
+        rejected.limit,
+        rejected.in_flight,
+        rejected.queued,
+        side.as_str(),
+        retry_after_ms(rejected),
+        Quoted(&rejected.to_string()),
+    )
+}
+
+/// At least one: nobody is asked to come back in the same moment.
+fn retry_after_ms(rejected: &Rejected) -> u64 {
+    u64::try_from(rejected.retry_after.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
 type RenderBy = dyn Fn(&Rejected, &Parts) -> Response<Bytes> + Send + Sync;
 
-/// How refusals are written.
+/// How a layer writes refusals.
 #[derive(Clone)]
 pub(super) struct Refusal {
-    pub(super) status: RefusalStatus,
-    pub(super) body: RefusalBody,
+    pub(super) form: RefusalForm,
     pub(super) render_by: Option<Arc<RenderBy>>,
-    side: Side,
 }
 
 impl Refusal {
     pub(super) fn new(side: Side) -> Self {
-        Self { status: RefusalStatus::default(), body: RefusalBody::default(), render_by: None, side }
+        let form = RefusalForm { status: RefusalStatus::default(), body: RefusalBody::default(), side };
+        Self { form, render_by: None }
     }
 
     pub(super) fn render(&self, rejected: &Rejected, request: &Parts) -> Response<Bytes> {
         match &self.render_by {
             Some(by) => by(rejected, request),
-            None if speaks_grpc(&request.headers) => self.grpc(rejected, request),
-            None => self.http(rejected),
+            None => refusal(rejected, &request.headers, self.form),
         }
-    }
-
-    fn http(&self, rejected: &Rejected) -> Response<Bytes> {
-        let (content_type, text) = match self.body {
-            RefusalBody::Json => ("application/json", self.json(rejected)),
-            RefusalBody::Plain => ("text/plain; charset=utf-8", format!("{} ({})\n", rejected, self.side.as_str())),
-        };
-        let mut response = Response::new(Bytes::from(text));
-        *response.status_mut() = match self.status {
-            _ if rejected.reason == RejectReason::Closed => StatusCode::SERVICE_UNAVAILABLE,
-            RefusalStatus::ServiceUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-            RefusalStatus::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
-        };
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        headers.insert(RETRY_AFTER, HeaderValue::from(rejected.retry_after_secs()));
-        // A refusal holds for this request at this moment.
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.insert(REFUSAL_HEADER, HeaderValue::from_static(rejected.reason.as_str()));
-        response
-    }
-
-    /// HTTP 200 and the status in the head: the only refusal that a gRPC client reads as one.
-    /// RESOURCE_EXHAUSTED, so that nobody takes it for an outage.
-    fn grpc(&self, rejected: &Rejected, request: &Parts) -> Response<Bytes> {
-        let mut response = Response::new(Bytes::new());
-        let headers = response.headers_mut();
-        let content_type = request.headers.get(CONTENT_TYPE).cloned();
-        headers.insert(CONTENT_TYPE, content_type.unwrap_or(HeaderValue::from_static("application/grpc")));
-        headers.insert("grpc-status", HeaderValue::from_static("8"));
-        let message = percent_encoded(&format!("{} ({})", rejected, self.side.as_str()));
-        headers.insert("grpc-message", HeaderValue::try_from(message).expect("percent-encoded text is a header value"));
-        let pushback = u64::try_from(rejected.retry_after.as_millis()).unwrap_or(u64::MAX).max(1);
-        headers.insert("grpc-retry-pushback-ms", HeaderValue::from(pushback));
-        headers.insert(REFUSAL_HEADER, HeaderValue::from_static(rejected.reason.as_str()));
-        response
-    }
-
-    fn json(&self, rejected: &Rejected) -> String {
-        let class = rejected.class.as_ref().map_or("null".to_owned(), |class| Quoted(class).to_string());
-        format!(
-            "{{\"error\":\"rejected\",\"limiter\":{},\"class\":{class},\"reason\":\"{}\",\"limit\":{},\"in_flight\":{},\
-             \"queued\":{},\"side\":\"{}\",\"retry_after_ms\":{},\"message\":{}}}\n",
-            Quoted(&rejected.limiter),
-            rejected.reason,
-            rejected.limit,
-            rejected.in_flight,
-            rejected.queued,
-            self.side.as_str(),
-            rejected.retry_after.as_millis(),
-            Quoted(&rejected.to_string()),
-        )
     }
 }
 
@@ -208,8 +232,8 @@ mod tests {
     #[test]
     fn status_and_form_are_as_configured() {
         let mut refusal = Refusal::new(Side::Outbound);
-        refusal.status = RefusalStatus::TooManyRequests;
-        refusal.body = RefusalBody::Plain;
+        refusal.form.status = RefusalStatus::TooManyRequests;
+        refusal.form.body = RefusalBody::Plain;
         let full = refusal.render(&rejected("a", RejectReason::LimitReached), &request(None));
         assert_eq!(full.status(), 429);
         assert_eq!(full.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
@@ -234,6 +258,13 @@ mod tests {
             assert!(message.contains("gr%C3%B6%C3%9Fe%25") && message.contains("limit 20"), "{message}");
             assert!(!headers.contains_key(RETRY_AFTER));
         }
+    }
+
+    #[test]
+    fn the_callers_own_deadline_is_said_in_grpcs_words() {
+        let late = Refusal::new(Side::Inbound)
+            .render(&rejected("a", RejectReason::ClientDeadline), &request(Some("application/grpc")));
+        assert_eq!(late.headers()["grpc-status"], "4");
     }
 
     #[test]

@@ -61,6 +61,9 @@ where
         }
         settings.arrived(&mut request);
         let admit = settings.admit(&request);
+        if let Err(rejected) = settings.look(&request, &admit) {
+            return ResponseFuture::refused(settings, rejected, &request);
+        }
         if settings.waits {
             match settings.limiter.acquire_if_free(&admit) {
                 Some(permit) => ResponseFuture::admitted(settings, ready, request, body, permit),

@@ -80,7 +80,8 @@ async fn a_refusal_says_who_why_and_when_to_come_back() {
     assert_eq!((&said["limiter"], &said["reason"]), (&"default".into(), &"limit_reached".into()));
     assert_eq!((&said["limit"], &said["in_flight"], &said["queued"]), (&1.into(), &1.into(), &0.into()));
     assert!(said["retry_after_ms"].as_u64().is_some_and(|ms| ms > 0), "{said}");
-    assert!(said["error"].as_str().is_some_and(|error| error.contains("upstream was not asked")), "{said}");
+    assert_eq!((&said["error"], &said["side"]), (&"rejected".into(), &"inbound".into()));
+    assert!(said["message"].as_str().is_some_and(|m| m.contains("refused before the downstream was asked")), "{said}");
     assert_eq!(upstream.inside.total(), 1, "the upstream was not asked");
     holder.abort();
 }

@@ -142,6 +142,9 @@ async fn scrape(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
         for limiter in admin.live.limiters() {
             metrics::record(&limiter.snapshot());
         }
+        for hold_off in admin.live.hold_offs() {
+            metrics::record_hold_off(&hold_off.snapshot());
+        }
         metrics::record_config(&admin.reloader.shown().measured());
         metrics::record_connections(admin.places.held());
         metrics::record_runtime_delay(admin.live.canary().delay());

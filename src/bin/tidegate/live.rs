@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use tidegate::alerts::Alerts;
-use tidegate::config::{Config, LimiterConfig};
-use tidegate::{Canary, Limiter};
+use tidegate::config::{Config, HoldOffConfig, LimiterConfig};
+use tidegate::{Canary, HoldOff, Limiter};
 
 use crate::alerting;
 use crate::route::{Guard, Table};
@@ -35,6 +35,8 @@ struct Parts {
     config: Arc<Config>,
     upstreams: BTreeMap<String, Arc<Upstream>>,
     limiters: BTreeMap<String, Limiter>,
+    /// One for each upstream, heeded or not.
+    hold_offs: BTreeMap<String, HoldOff>,
 }
 
 impl Live {
@@ -59,6 +61,7 @@ impl Live {
     pub(crate) fn commit(&self, Prepared(new): Prepared) {
         let mut parts = self.parts();
         new.settle(&parts);
+        new.settle_hold_offs(&parts);
         if new.needs_restart(&parts) {
             tracing::warn!(
                 "listen addresses, threads, TLS, max_connections or header_timeout: changed at the next start"
@@ -106,6 +109,11 @@ impl Live {
         self.parts().limiters.values().cloned().collect()
     }
 
+    /// The upstreams' hold-offs.
+    pub(crate) fn hold_offs(&self) -> Vec<HoldOff> {
+        self.parts().hold_offs.values().cloned().collect()
+    }
+
     /// One limiter.
     pub(crate) fn limiter(&self, name: &str) -> Option<Limiter> {
         self.parts().limiters.get(name).cloned()
@@ -146,7 +154,12 @@ impl Parts {
             };
             limiters.insert(name.clone(), limiter);
         }
-        Ok(Self { config: Arc::new(config), upstreams, limiters })
+        let hold_off = |name: &String| match old.and_then(|old| old.hold_offs.get(name)) {
+            Some(kept) => kept.clone(),
+            None => HoldOff::builder(name.as_str()).cap(config.hold_offs()[name].cap()).build(),
+        };
+        let hold_offs = config.hold_offs().keys().map(|name| (name.clone(), hold_off(name))).collect();
+        Ok(Self { config: Arc::new(config), upstreams, limiters, hold_offs })
     }
 
     /// Tells the limiters that stayed what is new for them. Cannot fail.
@@ -170,6 +183,19 @@ impl Parts {
         }
     }
 
+    /// Hold-offs that stayed are told their cap; one that is no longer heeded begins anew later.
+    fn settle_hold_offs(&self, old: &Parts) {
+        for (name, now) in self.config.hold_offs() {
+            let Some(was) = old.config.hold_offs().get(name) else { continue };
+            if was.cap() != now.cap() {
+                self.hold_offs[name].set_cap(now.cap());
+            }
+            if was != now && (!now.on() || was.by_header() != now.by_header()) {
+                self.hold_offs[name].clear();
+            }
+        }
+    }
+
     /// Whether something changed that a running gateway keeps as it was when it started.
     fn needs_restart(&self, old: &Parts) -> bool {
         let kept = |parts: &Parts| {
@@ -186,7 +212,11 @@ impl Parts {
             let tally = alerts.tally(limiter.name(), &route.into());
             Some(Arc::new(Guard::new(limiter, settings, tally)))
         };
-        Table::new(&self.config, |name| self.upstreams.get(name).cloned(), guard)
+        let hold_off = |name: &str| {
+            let heeded = self.config.hold_offs().get(name).is_some_and(HoldOffConfig::on);
+            self.hold_offs.get(name).filter(|_| heeded).cloned()
+        };
+        Table::new(&self.config, |name| self.upstreams.get(name).cloned(), hold_off, guard)
     }
 }
 

@@ -8,6 +8,7 @@ mod answer;
 mod body;
 mod drain;
 mod headers;
+mod held_off;
 mod outcome;
 mod relay;
 mod tunnel;
@@ -22,11 +23,13 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, hea
 use hyper::body::{Body, Incoming};
 use hyper::upgrade::OnUpgrade;
 use tidegate::config::PermitEnd;
-use tidegate::{Admit, Classifier, Deadline, Outcome, Permit, Rejected};
+use tidegate::tower::{Reading, RefusalStatus};
+use tidegate::{Admit, Deadline, Outcome, Permit, Rejected};
 
 use crate::route::{Guard, Route, Table};
-use crate::upstream::{Answer, Lease};
+use crate::upstream::Answer;
 use body::Upload;
+use held_off::Watch;
 use outcome::Failure;
 use relay::Relay;
 
@@ -62,34 +65,43 @@ pub(crate) async fn serve(table: Arc<Table>, peer: Arc<Peer>, request: Request<I
         return answer::failure(&outcome::too_large(), grpc, &route.upstream_name);
     }
     let deadline = route.deadlines.read(request.headers(), Instant::now());
-    let guard = route.guard.as_deref().filter(|_| !table.is_exempt(request.uri().path()));
-    let permit = match admit(guard, deadline).await {
-        Ok(permit) => permit,
+    let exempt = table.is_exempt(request.uri().path());
+    let guard = route.guard.as_deref().filter(|_| !exempt);
+    let admitted = if exempt { Ok((None, None)) } else { admit(&route, guard, &request, deadline).await };
+    let (permit, watch) = match admitted {
+        Ok(admitted) => admitted,
         Err(rejected) => {
             if let Some(guard) = guard {
                 guard.tally.rejected(&rejected, None);
             }
+            let status = guard.map_or_else(RefusalStatus::default, |guard| guard.reject_status);
+            let answer = answer::refusal(&rejected, request.headers(), status);
             early(request);
-            return answer::refusal(
-                &rejected,
-                grpc,
-                guard.map_or(StatusCode::SERVICE_UNAVAILABLE, |g| g.reject_status),
-            );
+            return answer;
         }
     };
-    forward(&table, &peer, &route, request, (permit, deadline), grpc).await
+    forward(&table, &peer, &route, request, (permit, watch, deadline), grpc).await
 }
 
-async fn admit(guard: Option<&Guard>, deadline: Option<Deadline>) -> Result<Option<Permit>, Rejected> {
-    let Some(guard) = guard else { return Ok(None) };
+/// A place in flight, and who is to hear what came back.
+async fn admit(
+    route: &Route,
+    guard: Option<&Guard>,
+    request: &Request<Incoming>,
+    deadline: Option<Deadline>,
+) -> Result<(Option<Permit>, Option<Watch>), Rejected> {
+    held_off::look(route, guard, request)?;
     let mut admit = Admit::new();
     if let Some(deadline) = deadline {
         admit = admit.deadline(deadline.moment());
     }
-    if !guard.waits {
-        return guard.limiter.try_acquire_with(&admit).map(Some);
-    }
-    guard.limiter.acquire(admit).await.map(Some)
+    let permit = match guard {
+        None => None,
+        Some(guard) if !guard.waits => Some(guard.limiter.try_acquire_with(&admit)?),
+        Some(guard) => Some(guard.limiter.acquire(admit).await?),
+    };
+    let watch = held_off::pass(route, guard, request)?;
+    Ok((permit, watch))
 }
 
 async fn forward(
@@ -97,7 +109,7 @@ async fn forward(
     peer: &Arc<Peer>,
     route: &Route,
     mut request: Request<Incoming>,
-    (mut permit, deadline): (Option<Permit>, Option<Deadline>),
+    (mut permit, watch, deadline): (Option<Permit>, Option<Watch>, Option<Deadline>),
     grpc: bool,
 ) -> Response<ResponseBody> {
     let upgrade = headers::upgrade_of(request.headers());
@@ -116,9 +128,13 @@ async fn forward(
             return answer::failure(&failure, grpc, &route.upstream_name);
         }
     };
-    let outcome = outcome::of_head(&table.classifier, grpc, response.status(), response.headers());
-    if let Some(permit) = &mut permit {
-        permit.observe(outcome);
+    let mut reading = Reading::of(&route.classifier, &response, table.peek);
+    let watch = watch.and_then(|watch| watch.see_head(&mut reading));
+    // A refusal's outcome may be in its body; its latency is not wanted.
+    if let Some(permit) = &mut permit
+        && (!reading.is_open() || reading.so_far() == Outcome::Success)
+    {
+        permit.observe(reading.so_far());
     }
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return switch(route, response, client, (permit, peer.clone()));
@@ -126,26 +142,13 @@ async fn forward(
     if route.guard.as_ref().is_some_and(|guard| guard.permit_end == PermitEnd::Head)
         && let Some(permit) = permit.take()
     {
-        permit.finish(outcome);
+        permit.finish(reading.so_far());
     }
     headers::strip(response.headers_mut());
     *response.version_mut() = Version::HTTP_11;
-    relay(table, peer, route, response, (permit, outcome), lease, grpc)
-}
-
-fn relay(
-    table: &Table,
-    peer: &Peer,
-    route: &Route,
-    response: Response<Incoming>,
-    place: (Option<Permit>, Outcome),
-    lease: Lease,
-    grpc: bool,
-) -> Response<ResponseBody> {
-    let classifier: Option<Classifier> = grpc.then(|| table.classifier.clone());
     response.map(|incoming| {
         let way = (route.upstream.clone(), peer.worker, lease);
-        ResponseBody::Relay(Relay::new(incoming, place, classifier, way))
+        ResponseBody::Relay(Relay::new(incoming, (permit, reading, watch), way))
     })
 }
 

@@ -2,14 +2,15 @@
 //!
 //! A table never changes; a reload puts another one in its place. Requests under way keep theirs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderName, HeaderValue, Method, Request};
 use tidegate::alerts::Tally;
 use tidegate::config::{Config, Forwarded, LimiterConfig, PermitEnd, RouteConfig, RouteDeadline};
-use tidegate::tower::DeadlineSource;
-use tidegate::{Classifier, Limiter};
+use tidegate::tower::{DeadlineSource, RefusalStatus};
+use tidegate::{Classifier, HoldOff, Limiter, Mode};
 
 use crate::upstream::Upstream;
 
@@ -17,7 +18,7 @@ use crate::upstream::Upstream;
 pub(crate) struct Table {
     routes: Vec<Arc<Route>>,
     exempt: Box<[String]>,
-    pub(crate) classifier: Classifier,
+    pub(crate) peek: usize,
     pub(crate) body_limit: Option<u64>,
     pub(crate) client_idle: Duration,
     pub(crate) forwarded: Forwarded,
@@ -25,7 +26,7 @@ pub(crate) struct Table {
 
 /// One way: from a kind of request to an upstream.
 pub(crate) struct Route {
-    prefix: Box<str>,
+    pub(crate) prefix: Box<str>,
     methods: Box<[Method]>,
     header: Option<(HeaderName, Option<HeaderValue>)>,
     pub(crate) upstream_name: Box<str>,
@@ -33,44 +34,67 @@ pub(crate) struct Route {
     pub(crate) guard: Option<Arc<Guard>>,
     /// Where requests tell their deadlines, and the upstream is told them.
     pub(crate) deadlines: DeadlineSource,
+    /// What the upstream's answers mean.
+    pub(crate) classifier: Classifier,
+    /// `None` when the upstream's wishes to be left alone are not heeded.
+    pub(crate) holding: Option<Holding>,
+}
+
+/// An upstream's hold-off, and what tells apart who is held off together.
+#[derive(Clone)]
+pub(crate) struct Holding {
+    pub(crate) hold_off: HoldOff,
+    pub(crate) by_header: Option<HeaderName>,
 }
 
 /// A limiter, and how the gateway uses it.
 pub(crate) struct Guard {
     pub(crate) limiter: Limiter,
     pub(crate) waits: bool,
-    pub(crate) reject_status: StatusCode,
+    pub(crate) reject_status: RefusalStatus,
     pub(crate) permit_end: PermitEnd,
+    /// Whether it refuses anybody: not in shadow, and not when it is off.
+    pub(crate) enforces: bool,
     /// Where refusals are counted for alerts.
     pub(crate) tally: Arc<Tally>,
 }
 
 impl Guard {
     pub(crate) fn new(limiter: Limiter, config: &LimiterConfig, tally: Arc<Tally>) -> Self {
-        let reject_status = StatusCode::from_u16(config.reject_status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-        Self { limiter, waits: config.queue().length() > 0, reject_status, permit_end: config.permit_end(), tally }
+        let reject_status = match config.reject_status() {
+            429 => RefusalStatus::TooManyRequests,
+            _ => RefusalStatus::ServiceUnavailable,
+        };
+        let enforces = config.mode() == Mode::Enforce;
+        let (waits, permit_end) = (config.queue().length() > 0, config.permit_end());
+        Self { limiter, waits, reject_status, permit_end, enforces, tally }
     }
 }
 
 impl Table {
     /// The names in a checked config all point to something; `upstream` finds it by its
-    /// name, `guard` by those of limiter and route.
+    /// name, `hold_off` too, `guard` by those of limiter and route.
     pub(crate) fn new(
         config: &Config,
         upstream: impl Fn(&str) -> Option<Arc<Upstream>>,
+        hold_off: impl Fn(&str) -> Option<HoldOff>,
         guard: impl Fn(&str, &str) -> Option<Arc<Guard>>,
     ) -> Self {
-        let mut routes: Vec<_> = config
-            .routes()
-            .iter()
-            .filter_map(|route| Some(Arc::new(Route::new(route, upstream(route.upstream())?, &guard))))
-            .collect();
+        let classifiers: BTreeMap<&str, Classifier> =
+            config.upstreams().keys().map(|name| (name.as_str(), classifier(config, name))).collect();
+        let way = |route: &RouteConfig| {
+            let name = route.upstream();
+            let by_header = config.hold_offs().get(name)?.by_header().and_then(|header| header.parse().ok());
+            let holding = hold_off(name).map(|hold_off| Holding { hold_off, by_header });
+            Some(Arc::new(Route::new(route, upstream(name)?, classifiers.get(name)?.clone(), holding, &guard)))
+        };
+        let mut routes: Vec<_> = config.routes().iter().filter_map(way).collect();
         // Stable: of equal prefixes the first in the file stays first.
         routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.len()));
         Self {
             routes,
             exempt: config.exempt().into(),
-            classifier: Classifier::default(),
+            peek: config.server().peek() as usize,
             body_limit: config.server().body_limit(),
             client_idle: config.server().idle_timeout(),
             forwarded: config.server().forwarded(),
@@ -89,7 +113,13 @@ impl Table {
 }
 
 impl Route {
-    fn new(config: &RouteConfig, upstream: Arc<Upstream>, guard: impl Fn(&str, &str) -> Option<Arc<Guard>>) -> Self {
+    fn new(
+        config: &RouteConfig,
+        upstream: Arc<Upstream>,
+        classifier: Classifier,
+        holding: Option<Holding>,
+        guard: impl Fn(&str, &str) -> Option<Arc<Guard>>,
+    ) -> Self {
         Self {
             prefix: config.prefix().into(),
             methods: config.methods().iter().filter_map(|method| method.parse().ok()).collect(),
@@ -100,6 +130,8 @@ impl Route {
             upstream,
             guard: config.limiter().and_then(|limiter| guard(limiter, config.prefix())),
             deadlines: deadlines(config.deadline()),
+            classifier,
+            holding,
         }
     }
 
@@ -128,4 +160,10 @@ fn deadlines(config: &RouteDeadline) -> DeadlineSource {
         Some(budget) => source.budget(budget),
         None => source,
     }
+}
+
+/// The built-in table with the operator's rules for this upstream in front.
+fn classifier(config: &Config, upstream: &str) -> Classifier {
+    let own = config.classify().iter().filter(|rule| rule.is_for(upstream)).map(|rule| rule.rule().clone());
+    Classifier::default().extended(own)
 }

@@ -4,38 +4,17 @@
 //! refusal. gRPC callers get gRPC statuses, in a response without body.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use tidegate::classify::REFUSAL_HEADER;
-use tidegate::{RejectReason, Rejected};
+use tidegate::Rejected;
+use tidegate::tower::{RefusalBody, RefusalForm, RefusalStatus, Side};
 
 use super::body::ResponseBody;
 use super::outcome::Failure;
 
 /// A limiter refused.
-pub(super) fn refusal(rejected: &Rejected, grpc: bool, status: StatusCode) -> Response<ResponseBody> {
-    let retry_ms = rejected.retry_after.as_millis().max(1);
-    let mut response = if grpc {
-        // The caller's own deadline is DEADLINE_EXCEEDED, everything else RESOURCE_EXHAUSTED.
-        let code = if rejected.reason == RejectReason::ClientDeadline { 4 } else { 8 };
-        let mut response = grpc_status(code, &rejected.to_string());
-        response.headers_mut().insert("grpc-retry-pushback-ms", number(retry_ms as u64));
-        response
-    } else {
-        let body = serde_json::json!({
-            "error": "refused by tidegate, the upstream was not asked",
-            "limiter": &*rejected.limiter,
-            "class": rejected.class.as_deref(),
-            "reason": rejected.reason.as_str(),
-            "limit": rejected.limit,
-            "in_flight": rejected.in_flight,
-            "queued": rejected.queued,
-            "retry_after_ms": retry_ms as u64,
-        });
-        json(status, &body)
-    };
-    let headers = response.headers_mut();
-    headers.insert(header::RETRY_AFTER, number(rejected.retry_after_secs()));
-    headers.insert(REFUSAL_HEADER, HeaderValue::from_static(rejected.reason.as_str()));
-    response
+pub(super) fn refusal(rejected: &Rejected, request: &HeaderMap, status: RefusalStatus) -> Response<ResponseBody> {
+    let form = RefusalForm { status, body: RefusalBody::Json, side: Side::Inbound };
+    let response = tidegate::tower::refusal(rejected, request, form);
+    response.map(|text| ResponseBody::Own((!text.is_empty()).then_some(text)))
 }
 
 /// There is no answer from the upstream.

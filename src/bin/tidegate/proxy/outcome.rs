@@ -1,25 +1,10 @@
-//! What an answer, or its absence, means for the limiter and for the client.
+//! What the absence of an answer means for the limiter and for the client.
 
-use http::{HeaderMap, StatusCode};
-use tidegate::{Classifier, Outcome};
+use http::StatusCode;
+use tidegate::Outcome;
 
 use super::body::Mishap;
 use crate::upstream::SendError;
-
-/// What a response head means. For gRPC the status that counts may stand in it, or come later.
-pub(super) fn of_head(classifier: &Classifier, grpc: bool, status: StatusCode, headers: &HeaderMap) -> Outcome {
-    if grpc && let Some(outcome) = of_trailers(classifier, headers) {
-        return outcome;
-    }
-    classifier.classify_head(status.as_u16(), headers)
-}
-
-/// What a gRPC status means, when there is one.
-pub(super) fn of_trailers(classifier: &Classifier, headers: &HeaderMap) -> Option<Outcome> {
-    let code = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
-    let message = headers.get("grpc-message").and_then(|message| message.to_str().ok()).unwrap_or("");
-    Some(classifier.classify_grpc(code, message, headers))
-}
 
 /// No answer: what the limiter and the client are told.
 pub(super) struct Failure {
