@@ -51,6 +51,17 @@ fn what_the_commented_config_shows_as_default_is_the_default() {
         "length",
         "wait",
         "backoff",
+        "by_header",
+        "name",
+        "upstreams",
+        "status",
+        "status_to",
+        "header_contains",
+        "text",
+        "codes",
+        "outcome",
+        "retry",
+        "scope",
     ];
     let full: String = text
         .lines()
@@ -241,4 +252,36 @@ fn a_budget_must_be_shorter_than_its_callers_wait() {
         let err = with(deadline).expect_err(deadline).to_string();
         assert!(err.contains(expected), "{deadline}: {err}");
     }
+}
+
+#[test]
+fn wrong_rules_are_listed_in_full_and_good_ones_hold_for_their_upstreams() {
+    let base = "[upstreams.a]\nurl = \"http://a\"\n[upstreams.b]\nurl = \"http://b\"\n[[routes]]\nupstream = \"a\"\n";
+    let wrong = "[upstreams.a.hold_off]\nmode = \"maybe\"\ncap = \"2h\"\nby_header = \"not a name\"\n\
+                 [[classify]]\nupstreams = [\"c\"]\nstatus = 99\noutcome = \"bad\"\n\
+                 [[classify]]\ngrpc = 8\nstatus = 400\nheader_is = \"x\"\ntext = [\"\"]\nwait = \"0ms\"\n\
+                 [[classify]]\nstatus = 500\nstatus_to = 400\noutcome = \"fault\"\n";
+    let invalid = Config::parse("f", &format!("{base}{wrong}"), &Overrides::default()).expect_err("wrong");
+    let found: Vec<&str> = invalid.violations().iter().map(|v| v.key.as_str()).collect();
+    for key in [
+        "upstreams.a.hold_off.mode",
+        "upstreams.a.hold_off.cap",
+        "upstreams.a.hold_off.by_header",
+        "classify[0].upstreams",
+        "classify[0].status",
+        "classify[0].outcome",
+        "classify[1].status",
+        "classify[1].outcome",
+        "classify[1].header",
+        "classify[1].text",
+        "classify[1].wait",
+        "classify[2].status_to",
+    ] {
+        assert!(found.contains(&key), "{key} missing in {found:?}");
+    }
+    let good = "[[classify]]\nupstreams = [\"b\"]\nstatus = 420\noutcome = \"throttled\"\nwait = \"5s\"\n";
+    let config = Config::parse("f", &format!("{base}{good}"), &Overrides::default()).expect("good");
+    let rule = &config.classify()[0];
+    assert_eq!((rule.is_for("a"), rule.is_for("b"), rule.rule().name()), (false, true, "rule-0"));
+    assert_eq!((config.hold_offs()["a"].on(), config.hold_offs()["a"].cap().as_secs()), (true, 60));
 }
