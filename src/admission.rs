@@ -2,13 +2,28 @@
 //!
 //! Capacity is two numbers compared, limit and in flight, never a count of free permits: a lower
 //! limit binds at once, however many wait. Both numbers and the flags live in one [`Word`], so that
-//! whoever swaps it atomically sees and changes them together. The waiting room stands beside it.
-//! Both are plain values; the limiter's gate puts them into an atomic and a mutex, the simulator
+//! whoever swaps it atomically sees and changes them together. Classes have a [`ClassWord`] each, for
+//! the units they were granted out of it. The waiting room ([`Rooms`]) stands beside them.
+//! All are plain values; the limiter's gate puts them into atomics and a mutex, the simulator
 //! uses them as they are.
 
+mod class;
+mod class_room;
+mod class_word;
+mod lending;
+mod order;
 mod room;
+mod rooms;
+mod seen;
+mod turns;
 
+pub use class::{Class, DEFAULT_CLASS, Lend, MAX_CLASSES, Part, Share, partition};
+pub use class_word::{ClassWord, MAX_CLASS_UNITS};
+pub use lending::{Loan, loans};
+pub use order::Order;
 pub use room::{Ticket, Waiter, WaitingRoom};
+pub use rooms::{Blocked, Capacity, Full, Rooms, Spot, Step};
+pub use turns::TurnPolicy;
 
 use crate::bounds::MAX_LIMIT;
 

@@ -46,14 +46,16 @@ mod sync;
 pub mod wall;
 pub mod words;
 
-pub use admission::Mode;
+pub use admission::{Class, Lend, Mode, Order, Share};
 pub use bounds::Bounds;
 pub use canary::Canary;
 pub use ceiling::{Budget, Ceiling, Charge};
 pub use classify::Classifier;
 pub use deadline::Deadline;
 pub use hold_off::{HoldOff, HoldOffBuilder, HoldOffSnapshot};
-pub use limiter::{Admit, InvalidLimiter, Limiter, LimiterBuilder, Permit, PermitRef, Snapshot};
+pub use limiter::{
+    Admit, ClassId, InvalidClasses, InvalidLimiter, Limiter, LimiterBuilder, Permit, PermitRef, Snapshot, Tenants,
+};
 pub use outcome::Outcome;
 pub use rejection::{RejectReason, Rejected, Rejection};
 

@@ -9,6 +9,7 @@
 
 mod admit;
 mod builder;
+mod classes;
 mod core;
 #[cfg(feature = "tracing")]
 mod events;
@@ -20,6 +21,7 @@ mod lane;
 mod permit;
 mod recorder;
 mod snapshot;
+mod tenants;
 pub(crate) mod thread;
 mod timely;
 
@@ -28,12 +30,15 @@ use std::time::Duration;
 
 pub use admit::Admit;
 pub use builder::{InvalidLimiter, LimiterBuilder, MOST_WAITING};
+pub use classes::{ClassId, InvalidClasses};
 pub use permit::{Permit, PermitRef};
-pub use snapshot::{Fallback, Shadow, Snapshot};
+pub use snapshot::{ClassSnapshot, Fallback, Shadow, Snapshot};
+pub use tenants::Tenants;
 
 use self::core::Core;
+use self::gate::Refusal;
 use self::lane::Lanes;
-use crate::admission::Mode;
+use crate::admission::{Class, Mode};
 use crate::bounds::Bounds;
 use crate::control::Record;
 use crate::law::Law;
@@ -85,9 +90,9 @@ impl Limiter {
     #[inline]
     pub fn try_acquire_with(&self, admit: &Admit<'_>) -> Result<Permit, Rejected> {
         self.timely(admit)?;
-        match self.core.enter(admit.units()) {
+        match self.core.enter(admit) {
             Ok(held) => Ok(Permit::new(self.lanes.own(), held)),
-            Err(word) => Err(self.full(admit, word.is_closed())),
+            Err(refusal) => Err(self.full(admit, refusal)),
         }
     }
 
@@ -99,7 +104,7 @@ impl Limiter {
         if !self.is_timely(admit) {
             return None;
         }
-        let held = self.core.enter(admit.units()).ok()?;
+        let held = self.core.enter(admit).ok()?;
         Some(Permit::new(self.lanes.own(), held))
     }
 
@@ -109,21 +114,32 @@ impl Limiter {
     /// As [`Limiter::try_acquire`].
     #[inline]
     pub fn try_acquire_ref(&self) -> Result<PermitRef<'_>, Rejected> {
-        match self.core.enter(1) {
+        self.try_acquire_ref_with(&Admit::new())
+    }
+
+    /// Like [`Limiter::try_acquire_with`], with a permit that borrows the limiter.
+    ///
+    /// # Errors
+    /// As [`Limiter::try_acquire`].
+    #[inline]
+    pub fn try_acquire_ref_with(&self, admit: &Admit<'_>) -> Result<PermitRef<'_>, Rejected> {
+        self.timely(admit)?;
+        match self.core.enter(admit) {
             Ok(held) => Ok(PermitRef::new(&self.core, held)),
-            Err(word) => Err(self.full(&Admit::new(), word.is_closed())),
+            Err(refusal) => Err(self.full(admit, refusal)),
         }
     }
 
     #[cold]
-    fn full(&self, admit: &Admit<'_>, closed: bool) -> Rejected {
-        self.core.reject(admit, if closed { RejectReason::Closed } else { RejectReason::LimitReached })
+    fn full(&self, admit: &Admit<'_>, refusal: Refusal) -> Rejected {
+        self.core.reject(admit, refusal.reason())
     }
 
     /// Admits a request, after a wait in the waiting room if need be.
     ///
-    /// Waits in order of arrival, at most as long as the waiting room allows and the request's own
-    /// deadline permits. A deadline that cannot be met is refused on arrival.
+    /// Waits for its turn, at most as long as the waiting room allows and the request's own deadline
+    /// permits. A deadline that cannot be met is refused on arrival. Turns go by class, then by tenant,
+    /// then by the class's [`Order`](crate::Order); without classes and tenants, in order of arrival.
     ///
     /// # Errors
     /// [`Rejected`] with the reason.
@@ -136,7 +152,7 @@ impl Limiter {
     /// When it has to wait outside of a tokio runtime with its time driver enabled.
     pub async fn acquire(&self, admit: Admit<'_>) -> Result<Permit, Rejected> {
         self.timely(&admit)?;
-        let held = match self.core.enter(admit.units()) {
+        let held = match self.core.enter(&admit) {
             Ok(held) => held,
             Err(_) => self.core.wait(&admit).await?,
         };
@@ -168,6 +184,26 @@ impl Limiter {
     /// Changes how many may wait, and how long. Those who wait already keep their time.
     pub fn set_waiting_room(&self, len: u32, longest: Duration) {
         self.core.set_room(len, longest);
+    }
+
+    /// Divides the limit between other classes, at once. Those who are in flight or wait keep their
+    /// places; those of a class that is gone belong to it until they end. Without any class everything
+    /// belongs to the default class.
+    ///
+    /// # Errors
+    /// [`InvalidClasses`]; then nothing has changed.
+    pub fn set_classes(&self, classes: &[Class]) -> Result<(), InvalidClasses> {
+        self.core.set_classes(classes)
+    }
+
+    /// A class by its name, for callers that would rather not look for it with each request.
+    pub fn class_id(&self, name: &str) -> Option<ClassId> {
+        self.core.classes.find(name).map(|at| ClassId(at as u8))
+    }
+
+    /// Changes how those who wait take turns by tenant.
+    pub fn set_tenants(&self, tenants: &Tenants) {
+        self.core.set_tenants(tenants);
     }
 
     /// Puts another law in place. It starts from the limit in force and has learned nothing.

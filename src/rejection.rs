@@ -11,6 +11,8 @@ use std::time::Duration;
 pub enum RejectReason {
     /// The limit is reached and the request does not wait.
     LimitReached,
+    /// Its class is at its cap, and the request does not wait.
+    ClassCap,
     /// The waiting room is full.
     QueueFull,
     /// Waited as long as the waiting room allows.
@@ -29,8 +31,9 @@ pub enum RejectReason {
 
 impl RejectReason {
     /// Every reason, in the order of [`RejectReason::index`].
-    pub const ALL: [RejectReason; 8] = [
+    pub const ALL: [RejectReason; 9] = [
         RejectReason::LimitReached,
+        RejectReason::ClassCap,
         RejectReason::QueueFull,
         RejectReason::QueueTimeout,
         RejectReason::DeadlineUnmeetable,
@@ -44,6 +47,7 @@ impl RejectReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             RejectReason::LimitReached => "limit_reached",
+            RejectReason::ClassCap => "class_cap",
             RejectReason::QueueFull => "queue_full",
             RejectReason::QueueTimeout => "queue_timeout",
             RejectReason::DeadlineUnmeetable => "deadline_unmeetable",
@@ -61,7 +65,7 @@ impl RejectReason {
 
     /// Whether the limit was what refused (directly, or by a wait that was too long).
     pub const fn is_for_the_limit(self) -> bool {
-        !matches!(self, RejectReason::Closed | RejectReason::HoldOff | RejectReason::Ceiling)
+        !matches!(self, RejectReason::Closed | RejectReason::HoldOff | RejectReason::Ceiling | RejectReason::ClassCap)
     }
 }
 

@@ -57,6 +57,7 @@ impl RejectReason {
     pub const fn in_words(self) -> &'static str {
         match self {
             RejectReason::LimitReached => "the limit is reached",
+            RejectReason::ClassCap => "its class is at its cap",
             RejectReason::QueueFull => "the waiting room is full",
             RejectReason::QueueTimeout => "waited as long as allowed",
             RejectReason::DeadlineUnmeetable => "the deadline cannot be met",
@@ -73,6 +74,7 @@ impl RejectReason {
             RejectReason::LimitReached => {
                 "more capacity downstream, less load, or a waiting room for short bursts (queue.length)"
             }
+            RejectReason::ClassCap => "a larger cap for the class, or less load of it (class.NAME.cap)",
             RejectReason::QueueFull => {
                 "less load or more capacity; a longer queue only helps against short bursts (queue.length)"
             }

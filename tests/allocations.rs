@@ -11,7 +11,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
 
-use tidegate::{Admit, Limiter, Outcome};
+use tidegate::{Admit, Bounds, Class, Limiter, Outcome, Share};
 
 struct Counting;
 
@@ -110,6 +110,28 @@ fn other_ends_and_full_requests_allocate_nothing() {
                     permit.observe(Outcome::Success);
                     permit.finish(Outcome::Fault);
                 }
+            }
+        }
+    });
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn classes_allocate_nothing_neither_by_name_nor_by_handle_nor_when_the_limit_is_divided_anew() {
+    let class = |n: u32| Class::new(format!("class-{n}")).reserve(Share::Fraction(0.02)).cap(Share::Fraction(0.9));
+    let builder = Limiter::builder("allocations").bounds(1, 100).initial(50);
+    let limiter = (0..31).map(class).fold(builder, |builder, class| builder.class(class)).build().unwrap();
+    let handle = limiter.class_id("class-7").unwrap();
+    let admits =
+        [Admit::new(), Admit::new().class("class-30"), Admit::new().class("unknown"), Admit::new().class_id(handle)];
+    for n in 0..200_000 {
+        limiter.try_acquire_with(&admits[n % 4]).unwrap().finish(Outcome::Success);
+    }
+    let count = allocations(|| {
+        for n in 0..CALLS {
+            limiter.try_acquire_with(&admits[n % 4]).unwrap().finish(Outcome::Success);
+            if n % 1000 == 0 {
+                limiter.set_bounds(Bounds::new(1, 50 + n as u32 / 1000).unwrap());
             }
         }
     });

@@ -75,6 +75,21 @@ impl<T> WaitingRoom<T> {
         self.places.get(self.first as usize)?.waiter.as_ref()
     }
 
+    /// Who came last.
+    pub fn last(&self) -> Option<&Waiter<T>> {
+        self.places.get(self.last as usize)?.waiter.as_ref()
+    }
+
+    /// The place of who is next.
+    pub fn first_ticket(&self) -> Option<Ticket> {
+        (self.first != NOBODY).then_some(Ticket(self.first))
+    }
+
+    /// The place of who came last.
+    pub fn last_ticket(&self) -> Option<Ticket> {
+        (self.last != NOBODY).then_some(Ticket(self.last))
+    }
+
     /// A waiter that still waits.
     pub fn get_mut(&mut self, ticket: Ticket) -> &mut Waiter<T> {
         self.places[ticket.0 as usize].waiter.as_mut().expect("a ticket is of one who still waits")
@@ -169,6 +184,9 @@ mod tests {
                     },
                 }
                 prop_assert_eq!(room.first().map(|w| w.payload), model.front().map(|(p, _)| *p));
+                prop_assert_eq!(room.last().map(|w| w.payload), model.back().map(|(p, _)| *p));
+                prop_assert_eq!(room.first_ticket(), model.front().map(|(_, t)| *t));
+                prop_assert_eq!(room.last_ticket(), model.back().map(|(_, t)| *t));
                 prop_assert_eq!(room.len() as usize, model.len());
                 prop_assert_eq!(room.units(), model.iter().map(|(p, _)| u64::from(waiter(*p).weight)).sum::<u64>());
             }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::classes::ClassId;
 use crate::admission::MAX_WEIGHT;
 
 /// Who asks, for how much, and until when. Everything has a default: `Admit::new()` is one unit,
@@ -9,6 +10,7 @@ use crate::admission::MAX_WEIGHT;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Admit<'a> {
     class: Option<&'a str>,
+    chosen: Option<ClassId>,
     tenant: Option<&'a str>,
     weight: u32,
     deadline: Option<Instant>,
@@ -20,14 +22,23 @@ impl<'a> Admit<'a> {
         Self::default()
     }
 
-    /// The class it belongs to. Named in refusals.
+    /// The class it belongs to, by name. One that the limiter does not know counts as its default class.
+    /// Named in refusals.
     #[must_use]
     pub fn class(mut self, class: &'a str) -> Self {
         self.class = Some(class);
         self
     }
 
-    /// Who asks.
+    /// The class it belongs to, found once by [`Limiter::class_id`](super::Limiter::class_id). Goes before
+    /// a name.
+    #[must_use]
+    pub fn class_id(mut self, class: ClassId) -> Self {
+        self.chosen = Some(class);
+        self
+    }
+
+    /// Who asks: those who wait take turns by tenant.
     #[must_use]
     pub fn tenant(mut self, tenant: &'a str) -> Self {
         self.tenant = Some(tenant);
@@ -65,6 +76,10 @@ impl<'a> Admit<'a> {
     /// The class, if one was named.
     pub fn class_name(&self) -> Option<&'a str> {
         self.class
+    }
+
+    pub(super) fn class_chosen(&self) -> Option<ClassId> {
+        self.chosen
     }
 
     pub(super) fn units(&self) -> u32 {

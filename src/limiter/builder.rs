@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Limiter;
+use super::classes::InvalidClasses;
 use super::core::Core;
 use super::lane::Lanes;
-use crate::admission::Mode;
+use super::tenants::Tenants;
+use crate::admission::{Class, Mode};
 use crate::bounds::{Bounds, InvalidBounds};
 use crate::canary::Canary;
 use crate::clock::Clock;
@@ -31,6 +33,8 @@ pub struct LimiterBuilder {
     room: u32,
     longest: Duration,
     canary: Option<Canary>,
+    classes: Vec<Class>,
+    tenants: Option<Tenants>,
 }
 
 impl LimiterBuilder {
@@ -46,6 +50,8 @@ impl LimiterBuilder {
             room: 100,
             longest: Duration::from_millis(100),
             canary: None,
+            classes: Vec::new(),
+            tenants: None,
         }
     }
 
@@ -86,6 +92,20 @@ impl LimiterBuilder {
         self
     }
 
+    /// A class: a named share of the limit. Default: none, and requests are not counted by class. Up to
+    /// 31, beside the one called `default`, to which requests belong that name no other; it may be given
+    /// here too.
+    pub fn class(mut self, class: Class) -> Self {
+        self.classes.push(class);
+        self
+    }
+
+    /// How those who wait take turns by tenant. Default: [`Tenants::new`].
+    pub fn tenants(mut self, tenants: Tenants) -> Self {
+        self.tenants = Some(tenants);
+        self
+    }
+
     /// Counts a late runtime as overload, whatever the downstream says. Default: none.
     pub fn canary(mut self, canary: &Canary) -> Self {
         self.canary = Some(canary.clone());
@@ -112,13 +132,19 @@ impl LimiterBuilder {
         let mut control = Control::new(clock.now(), bounds, f64::from(initial), self.law);
         control.set_shadow(self.shadow);
         let core = Core::new(self.name, clock, control, self.mode, self.room, self.longest, self.canary);
+        if !self.classes.is_empty() {
+            core.set_classes(&self.classes).map_err(InvalidLimiter::Classes)?;
+        }
+        if let Some(tenants) = &self.tenants {
+            core.set_tenants(tenants);
+        }
         let core = Arc::new(core);
         Ok(Limiter { lanes: Lanes::new(&core), core })
     }
 }
 
 /// Why a limiter cannot be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidLimiter {
     /// The name is empty.
@@ -132,6 +158,8 @@ pub enum InvalidLimiter {
         /// What is allowed.
         bounds: Bounds,
     },
+    /// The classes are wrong.
+    Classes(InvalidClasses),
     /// The waiting room is too large.
     WaitingRoom {
         /// The length asked for.
@@ -144,6 +172,7 @@ impl fmt::Display for InvalidLimiter {
         match self {
             Self::NoName => f.write_str("a limiter needs a name: it was empty"),
             Self::Bounds(bounds) => bounds.fmt(f),
+            Self::Classes(classes) => classes.fmt(f),
             Self::Initial { initial, bounds } => write!(f, "initial = {initial} is not allowed: need {bounds}"),
             Self::WaitingRoom { len } => {
                 write!(f, "a waiting room of {len} is not allowed: need at most {MOST_WAITING}")

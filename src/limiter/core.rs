@@ -1,6 +1,7 @@
 //! The shell around the pure values: owns the clock, the gate, the counters and the control.
 
 use std::future::{Future, poll_fn};
+use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,12 +10,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::admit::Admit;
+use super::classes::{InvalidClasses, NamedClasses};
 use super::events;
-use super::gate::{Arrival, Fate, Gate, Wait};
+use super::gate::{Arrival, Ask, ClassTable, Entered, Fate, Gate, Patience, Refusal, Wait};
 use super::permit::Held;
 use super::recorder::Recorder;
+use super::tenants::Tenants;
 use super::thread::roll;
-use crate::admission::{Mode, Word};
+use crate::admission::{Class, MAX_CLASS_UNITS, Mode, Word};
 use crate::canary::Canary;
 use crate::clock::Clock;
 use crate::control::Control;
@@ -44,6 +47,9 @@ pub(crate) struct Core {
     pub(super) name: Arc<str>,
     pub(super) clock: Clock,
     pub(super) gate: Gate,
+    pub(super) classes: NamedClasses,
+    /// Hashes tenants, differently in each limiter: nobody can aim at another's turns.
+    tenant_names: RandomState,
     pub(super) recorder: Recorder,
     room: RoomSize,
     controlled: Mutex<Controlled>,
@@ -67,6 +73,8 @@ impl Core {
             name,
             clock,
             gate: Gate::new(control.applied(), mode, clock),
+            classes: NamedClasses::default(),
+            tenant_names: RandomState::new(),
             recorder: Recorder::new(control.sampler()),
             room: RoomSize { len: AtomicU32::new(0), wait_ns: AtomicU64::new(0) },
             controlled: Mutex::new(Controlled { control, decisions: [0; Reason::ALL.len()], stalled: false }),
@@ -87,11 +95,45 @@ impl Core {
         (self.room.len.load(Ordering::Relaxed), Duration::from_nanos(self.room.wait_ns.load(Ordering::Relaxed)))
     }
 
+    pub(super) fn set_classes(&self, classes: &[Class]) -> Result<(), InvalidClasses> {
+        // Under the lock, so that two changes do not mix.
+        let _control = self.controlled();
+        self.gate.set_classes(self.classes.assign(classes)?);
+        Ok(())
+    }
+
+    pub(super) fn set_tenants(&self, tenants: &Tenants) {
+        self.gate.set_turns(&tenants.policy(&self.tenant_names));
+    }
+
     /// Enters without waiting.
     #[inline]
-    pub(super) fn enter(&self, weight: u32) -> Result<Held, Word> {
-        let word = self.gate.try_enter(weight)?;
-        Ok(self.entered(weight, word))
+    pub(super) fn enter(&self, admit: &Admit<'_>) -> Result<Held, Refusal> {
+        let weight = admit.units();
+        if let Some(table) = self.gate.classes() {
+            return self.enter_class(table, admit);
+        }
+        match self.gate.try_enter(weight) {
+            Ok(word) => Ok(self.entered(weight, word)),
+            Err(word) => Err(if word.is_closed() { Refusal::Closed } else { Refusal::Limit }),
+        }
+    }
+
+    #[inline(never)]
+    fn enter_class(&self, table: &ClassTable, admit: &Admit<'_>) -> Result<Held, Refusal> {
+        let (class, weight) = (self.classes.position(admit), admit.units().min(MAX_CLASS_UNITS));
+        let entered = self.gate.try_enter_class(table, class, weight)?;
+        let mode = entered.word.map_or(Mode::Enforce, Word::mode);
+        if entered.over && mode == Mode::Shadow {
+            self.recorder.would_reject();
+        }
+        let level = if mode != Mode::Off && self.recorder.is_timed() {
+            let level = self.gate.in_flight();
+            (level, self.start_timing(level))
+        } else {
+            (self.gate.word().in_flight(), Nanos::NEVER)
+        };
+        Ok(Held::new(weight, level.0, level.1).of_class(class as u32 + 1))
     }
 
     #[inline]
@@ -142,36 +184,59 @@ impl Core {
     /// Enters, after a wait if need be. Cancel-safe: a dropped future leaves nothing behind.
     pub(super) async fn wait(&self, admit: &Admit<'_>) -> Result<Held, Rejected> {
         let now = self.clock.now();
-        let (len, longest) = self.room_size();
+        let ask = self.ask(admit);
+        let (most, longest) = self.room_size();
+        let (most_of_class, longest_of_class) = self.room_of(ask.class);
+        let longest = longest.min(longest_of_class);
         let client = admit.until().map(|at| self.clock.at(at));
         let deadline = client.map_or(now + longest, |client| client.min(now + longest));
-        let arrival = self.gate.arrive(admit.units(), |ahead| {
-            if len == 0 {
+        let arrival = self.gate.arrive(ask, |ahead| {
+            if most.min(most_of_class) == 0 {
                 Err(RejectReason::LimitReached)
-            } else if ahead >= len {
-                Err(RejectReason::QueueFull)
             } else if client.is_some_and(|client| now + self.estimate(ahead) >= client) {
                 Err(RejectReason::DeadlineUnmeetable)
             } else {
-                Ok(deadline)
+                Ok(Patience { deadline, most_of_class, most })
             }
         });
         let fate = match arrival {
             Err(reason) => return Err(self.reject(admit, reason)),
             Ok(Arrival::Closed) => Fate::Closed,
-            Ok(Arrival::Admitted(in_flight)) => return Ok(self.admitted(admit, in_flight)),
+            Ok(Arrival::Full) => Fate::Evicted,
+            Ok(Arrival::Admitted(entered)) => return Ok(self.admitted(ask.weight, entered)),
             Ok(Arrival::Waits(wait)) => self.wait_until(wait, deadline).await,
         };
         match fate {
-            Fate::Admitted(in_flight) => {
+            Fate::Admitted(entered) => {
                 self.recorder.waited(self.clock.now().since(now));
-                Ok(self.admitted(admit, in_flight))
+                if let Some(class) = entered.class.checked_sub(1) {
+                    self.classes.at(class as usize).waited.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(self.admitted(ask.weight, entered))
             }
             Fate::Closed => Err(self.reject(admit, RejectReason::Closed)),
-            Fate::Expired if client.is_some_and(|client| client <= deadline) => {
+            Fate::Evicted => Err(self.reject(admit, RejectReason::QueueFull)),
+            // An adaptive queue may have sent it away before its own time was up.
+            Fate::Expired if client.is_some_and(|client| client <= deadline && client <= self.clock.now()) => {
                 Err(self.reject(admit, RejectReason::ClientDeadline))
             }
             Fate::Expired => Err(self.reject(admit, RejectReason::QueueTimeout)),
+        }
+    }
+
+    fn ask(&self, admit: &Admit<'_>) -> Ask {
+        let tenant = admit.tenant_name().map(|name| self.tenant_names.hash_one(name));
+        match self.gate.classes() {
+            Some(_) => Ask { class: self.classes.position(admit), tenant, weight: admit.units().min(MAX_CLASS_UNITS) },
+            None => Ask { class: 0, tenant, weight: admit.units() },
+        }
+    }
+
+    /// How many of a class may wait, and how long.
+    fn room_of(&self, class: usize) -> (u32, Duration) {
+        match self.gate.classes() {
+            Some(_) => self.classes.at(class).room(),
+            None => (u32::MAX, Duration::MAX),
         }
     }
 
@@ -189,10 +254,10 @@ impl Core {
         }
     }
 
-    fn admitted(&self, admit: &Admit<'_>, in_flight: u32) -> Held {
+    fn admitted(&self, weight: u32, Entered { level, class }: Entered) -> Held {
         let timed = self.gate.word().mode() != Mode::Off && self.recorder.is_timed();
-        let start = if timed { self.start_timing(in_flight) } else { Nanos::NEVER };
-        Held::new(admit.units(), in_flight, start)
+        let start = if timed { self.start_timing(level) } else { Nanos::NEVER };
+        Held::new(weight, level, start).of_class(class)
     }
 
     /// Estimated wait behind `ahead` others, and the time the work itself takes.
@@ -217,13 +282,18 @@ impl Core {
         self.close_window_if_due(self.clock.now());
         let word = self.gate.word();
         let queued = self.gate.queued();
+        let class = self.gate.classes().map(|_| self.classes.at(self.classes.position(admit)));
+        if let Some(class) = class {
+            class.count_rejected(reason);
+        }
+        let name = class.and_then(|class| class.name().map(|name| &**name)).or(admit.class_name());
         let jitter = f64::from(roll()) / f64::from(u32::MAX);
         Rejection {
             limiter: Arc::clone(&self.name),
-            class: admit.class_name().map(Into::into),
+            class: name.map(Into::into),
             reason,
             limit: word.limit(),
-            in_flight: word.in_flight(),
+            in_flight: self.gate.in_flight(),
             queued,
             retry_after: retry_after(queued, self.drain_rate(), jitter),
         }
@@ -252,12 +322,12 @@ impl Core {
         while let Some(sample) = self.recorder.next_sample() {
             control.push(sample);
         }
-        let word = self.gate.word();
+        let (word, in_flight) = (self.gate.word(), self.gate.in_flight());
         if !control.is_due(now) || word.mode() == Mode::Off {
             return;
         }
         control.set_local_overload(self.canary.as_ref().and_then(Canary::late).map(|late| (late.by, late.news)));
-        let record = control.close(now, &self.recorder.totals(), word.in_flight(), &self.recorder.unfinished);
+        let record = control.close(now, &self.recorder.totals(), in_flight, &self.recorder.unfinished);
         let (new, reason, stalled) = (record.new, record.reason, record.stalled);
         let moved = (record.old != new).then(|| record.clone());
         self.recorder.follow(control.sampler());
@@ -271,11 +341,12 @@ impl Core {
         if waiting {
             self.gate.serve();
         }
+        self.gate.relax();
         if let Some(record) = moved {
             events::limit_changed(&self.name, &record);
         }
         match (was_stalled, stalled) {
-            (false, true) => events::stall_began(&self.name, word.in_flight()),
+            (false, true) => events::stall_began(&self.name, in_flight),
             (true, false) => events::stall_ended(&self.name),
             _ => {}
         }

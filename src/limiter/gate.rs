@@ -2,69 +2,92 @@
 //!
 //! Limit, in flight and flags are one atomic word. Who enters swaps it, so that in flight can
 //! never pass the limit that was in force at that moment; who leaves subtracts. Neither takes a
-//! lock. The mutex guards the waiting room only.
+//! lock. With classes, what a class holds counts as in flight in that word, and a request may enter
+//! by its class's own word alone (`classes`). The mutex guards the waiting room, and the division of
+//! the limit between classes.
 //!
 //! No wake-up is lost, because the "somebody waits" flag lives in the same word: a waiter sets it
 //! before it looks for room a last time, so whoever leaves either left before that look, or sees
-//! the flag and serves the room. The flag is set and cleared under the room's lock only.
+//! the flag and serves the room. The flags are set and cleared under the room's lock only.
 
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+mod classes;
+mod division;
+mod wait;
 
-use crate::admission::{Mode, Ticket, Waiter, WaitingRoom, Word};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+
+pub(crate) use classes::{ClassTable, Refusal};
+pub(crate) use wait::{Fate, Wait};
+
+use crate::admission::{Blocked, Capacity, Class, MAX_CLASSES, Mode, Rooms, Step, TurnPolicy, Waiter, Word};
 use crate::clock::Clock;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::time::Nanos;
-
-/// What became of a waiter: set under the room's lock, read without it.
-const STILL_WAITING: u64 = 0;
-const EXPIRED: u64 = 1;
-const CLOSED: u64 = 2;
-/// Admitted; the in-flight level it met is in the upper half.
-const ADMITTED: u64 = 3;
+use wait::{CLOSED, EVICTED, EXPIRED, STILL_WAITING, Waiting, admitted};
 
 /// Wakers are called outside the lock, so many at a time.
 const BATCH: usize = 32;
-
-#[derive(Debug)]
-struct Waiting {
-    fate: Arc<AtomicU64>,
-    waker: Option<Waker>,
-}
 
 /// Its own cache line: threads fight over the word and over nothing else.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Line(AtomicU64);
 
+/// What the mutex guards.
+#[derive(Debug, Default)]
+struct Room {
+    rooms: Rooms<Waiting>,
+    division: division::Division,
+}
+
 /// Lets requests in up to the limit, keeps the rest in order.
 #[derive(Debug)]
 pub(crate) struct Gate {
     word: Line,
     clock: Clock,
-    room: Mutex<WaitingRoom<Waiting>>,
+    room: Mutex<Room>,
     /// Mirror of the room's length, for those who do not lock.
     queued: AtomicU64,
+    /// Set when the first classes come, and then for good.
+    classes: OnceLock<Box<ClassTable>>,
 }
 
-/// The end of a wait.
+/// What a request brings to the room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// Its class's position; 0 without classes.
+    pub(crate) class: usize,
+    pub(crate) tenant: Option<u64>,
+    pub(crate) weight: u32,
+}
+
+/// For how long it may wait, and how many may wait with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) deadline: Nanos,
+    pub(crate) most_of_class: u32,
+    pub(crate) most: u32,
+}
+
+/// Somebody is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// In: the units in flight with it.
-    Admitted(u32),
-    /// Its deadline passed.
-    Expired,
-    /// The gate closed.
-    Closed,
+pub(crate) struct Entered {
+    /// Units in flight with it.
+    pub(crate) level: u32,
+    /// Its class's position plus one; 0 when it was counted for no class.
+    pub(crate) class: u32,
 }
 
 /// What became of a request that came to the room.
 #[derive(Debug)]
 pub(crate) enum Arrival<'a> {
-    /// There was room after all: the units in flight with it.
-    Admitted(u32),
+    /// There was room after all.
+    Admitted(Entered),
     /// It waits.
     Waits(Wait<'a>),
+    /// So many wait already that it may not.
+    Full,
     /// The gate is closed.
     Closed,
 }
@@ -74,14 +97,21 @@ impl Gate {
         Self {
             word: Line(AtomicU64::new(Word::new(limit).with_mode(mode).0)),
             clock,
-            room: Mutex::new(WaitingRoom::default()),
+            room: Mutex::new(Room::default()),
             queued: AtomicU64::new(0),
+            classes: OnceLock::new(),
         }
     }
 
-    /// Limit, in flight and flags at this moment.
+    /// Limit, flags and what is in flight or held for a class, at this moment.
     pub(crate) fn word(&self) -> Word {
         Word(self.word.0.load(Ordering::Acquire))
+    }
+
+    /// Units in flight. With classes it is summed up, and may be off while others come and go.
+    pub(crate) fn in_flight(&self) -> u32 {
+        let occupied = self.word().in_flight();
+        self.classes().map_or(occupied, |table| occupied.saturating_sub(table.spare()))
     }
 
     /// How many wait.
@@ -89,7 +119,8 @@ impl Gate {
         u32::try_from(self.queued.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
     }
 
-    /// Enters without waiting. Gives the word with the newcomer in it, or the word that refused.
+    /// Enters without waiting, for no class. Gives the word with the newcomer in it, or the word that
+    /// refused.
     #[inline]
     pub(crate) fn try_enter(&self, weight: u32) -> Result<Word, Word> {
         self.enter_if(weight, |word| word.admits(weight))
@@ -111,48 +142,99 @@ impl Gate {
     /// Leaves, and serves those who wait. The clock is read only when somebody does.
     #[inline]
     pub(crate) fn leave(&self, weight: u32) {
-        let before = Word(self.word.0.fetch_sub(u64::from(weight), Ordering::AcqRel));
-        debug_assert!(before.in_flight() >= weight, "more units left than entered");
-        if before.has_waiting() {
+        if self.give_back(weight) {
             self.serve();
         }
     }
 
+    /// Gives units back to the common word. Tells whether somebody waits for them.
+    #[inline]
+    fn give_back(&self, units: u32) -> bool {
+        let before = Word(self.word.0.fetch_sub(u64::from(units), Ordering::AcqRel));
+        debug_assert!(before.in_flight() >= units, "more units left than entered");
+        before.has_waiting()
+    }
+
     /// Puts a request into the room, unless there is space in flight or `may_wait(ahead)`, asked with
-    /// the number of those before it, refuses. It is served until `deadline`, which `may_wait` gives.
+    /// the number of those before it, refuses.
     pub(crate) fn arrive<E>(
         &self,
-        weight: u32,
-        may_wait: impl FnOnce(u32) -> Result<Nanos, E>,
+        ask: Ask,
+        may_wait: impl FnOnce(u32) -> Result<Patience, E>,
     ) -> Result<Arrival<'_>, E> {
+        let now = self.clock.now();
         let mut room = lock(&self.room);
         if self.word().is_closed() {
             return Ok(Arrival::Closed);
         }
-        if room.is_empty()
-            && let Ok(word) = self.enter_if(weight, |word| word.admits_waiter(weight))
-        {
-            return Ok(Arrival::Admitted(word.in_flight()));
+        if let Some(entered) = self.enter_locked(&mut room, ask) {
+            return Ok(Arrival::Admitted(entered));
         }
-        let deadline = may_wait(room.len())?;
+        let patience = may_wait(room.rooms.ahead(now, ask.class, ask.tenant))?;
+        let who = (ask.class, ask.tenant);
+        let Ok(evicted) = room.rooms.make_room(now, who, patience.most_of_class, patience.most) else {
+            return Ok(Arrival::Full);
+        };
+        let evicted = evicted.and_then(|waiter| waiter.payload.end(EVICTED));
         let fate = Arc::new(AtomicU64::new(STILL_WAITING));
-        let ticket = room.push(Waiter { weight, deadline, payload: Waiting { fate: Arc::clone(&fate), waker: None } });
-        self.word.0.fetch_or(Word::new(0).with_waiting(true).0, Ordering::AcqRel);
+        let payload = Waiting { fate: Arc::clone(&fate), waker: None };
+        let waiter = Waiter { weight: ask.weight, deadline: patience.deadline, payload };
+        let spot = room.rooms.push(now, ask.class, ask.tenant, waiter);
+        self.note_waiter(ask.class);
         // The last look, after the flag: nobody who left before it saw that we wait.
         self.serve_locked(room);
-        Ok(Arrival::Waits(Wait { gate: self, fate, ticket, weight, done: false }))
+        evicted.into_iter().for_each(Waker::wake);
+        Ok(Arrival::Waits(Wait::new(self, fate, spot, ask.weight)))
+    }
+
+    /// Enters if there is room and nobody waits who would have to go first.
+    fn enter_locked(&self, room: &mut Room, ask: Ask) -> Option<Entered> {
+        if let Some(table) = self.classes() {
+            return self.enter_class_locked(table, room, ask);
+        }
+        let word =
+            room.rooms.is_empty().then(|| self.enter_if(ask.weight, |word| word.admits_waiter(ask.weight)))?.ok()?;
+        Some(Entered { level: word.in_flight(), class: 0 })
     }
 
     /// Changes the limit at once. Tells whether the room is to be served (it may be lower or higher).
     #[must_use = "serve the room when somebody waits"]
     pub(crate) fn set_limit(&self, limit: u32) -> bool {
-        self.update(|word| word.with_limit(limit)).has_waiting()
+        self.change(|word| word.with_limit(limit))
     }
 
     /// Changes the mode at once. Tells whether the room is to be served.
     #[must_use = "serve the room when somebody waits"]
     pub(crate) fn set_mode(&self, mode: Mode) -> bool {
-        self.update(|word| word.with_mode(mode)).has_waiting()
+        self.change(|word| word.with_mode(mode))
+    }
+
+    fn change(&self, change: impl Fn(Word) -> Word) -> bool {
+        let Some(table) = self.classes() else { return self.update(change).has_waiting() };
+        let mut room = lock(&self.room);
+        self.divide(table, &mut room, change);
+        !room.rooms.is_empty()
+    }
+
+    /// Puts other classes in place, by position. Those who are in flight or wait keep their places.
+    pub(crate) fn set_classes(&self, classes: Vec<Class>) {
+        let mut room = lock(&self.room);
+        room.rooms.configure(&classes);
+        room.division.set_classes(classes);
+        let table = self.classes.get_or_init(Box::default);
+        (0..MAX_CLASSES).filter(|at| room.rooms.len_of(*at) > 0).for_each(|at| table.note_queued(at));
+        self.divide(table, &mut room, |word| word);
+        self.serve_locked(room);
+    }
+
+    /// Takes over how turns are shared between tenants.
+    pub(crate) fn set_turns(&self, policy: &TurnPolicy) {
+        lock(&self.room).rooms.set_turns(policy);
+    }
+
+    /// How many of a class wait.
+    pub(crate) fn queued_of(&self, class: usize) -> u32 {
+        lock(&self.room).rooms.len_of(class)
     }
 
     fn update(&self, change: impl Fn(Word) -> Word) -> Word {
@@ -168,15 +250,18 @@ impl Gate {
 
     /// Admits nobody any more, and sends away those who wait. Permits that are out stay valid.
     pub(crate) fn close(&self) {
-        self.update(Word::closed);
         let mut wake = Vec::new();
         {
             let mut room = lock(&self.room);
-            while let Some(waiter) = room.pop() {
-                waiter.payload.fate.store(CLOSED, Ordering::Release);
-                wake.extend(waiter.payload.waker);
+            match self.classes() {
+                Some(table) => self.divide(table, &mut room, Word::closed),
+                None => drop(self.update(Word::closed)),
             }
-            self.note_len(&room);
+            let now = self.clock.now();
+            while let Some(waiter) = room.rooms.pop(now) {
+                wake.extend(waiter.payload.end(CLOSED));
+            }
+            self.note(&mut room, false);
         }
         wake.into_iter().for_each(Waker::wake);
     }
@@ -187,113 +272,81 @@ impl Gate {
         self.serve_locked(lock(&self.room));
     }
 
-    fn serve_locked<'a>(&'a self, mut room: MutexGuard<'a, WaitingRoom<Waiting>>) {
+    fn serve_locked<'a>(&'a self, mut room: MutexGuard<'a, Room>) {
         let now = self.clock.now();
         loop {
             let mut wake = [const { None }; BATCH];
             let mut served = 0;
-            while served < BATCH
-                && let Some(first) = room.first()
-            {
-                let fate = if first.deadline <= now {
-                    EXPIRED
-                } else {
-                    let weight = first.weight;
-                    match self.enter_if(weight, |word| word.admits_waiter(weight)) {
-                        Ok(word) => ADMITTED | u64::from(word.in_flight()) << 32,
-                        Err(_) => break,
+            let mut for_shared = false;
+            while served < BATCH {
+                self.fund(&mut room);
+                let (waiter, fate) = match room.rooms.step(now, &Inside(self)) {
+                    Step::Admitted(waiter, entered) => (waiter, admitted(entered)),
+                    Step::Expired(waiter) => (waiter, EXPIRED),
+                    Step::Nobody { for_shared: shared } => {
+                        for_shared = shared;
+                        break;
                     }
                 };
-                let waiter = room.pop().expect("the first waiter is there");
-                waiter.payload.fate.store(fate, Ordering::Release);
-                wake[served] = waiter.payload.waker;
+                wake[served] = waiter.payload.end(fate);
                 served += 1;
             }
-            self.note_len(&room);
+            let again = self.note(&mut room, for_shared);
             drop(room);
             wake.into_iter().flatten().for_each(Waker::wake);
-            if served < BATCH {
+            if served < BATCH && !again {
                 return;
             }
             room = lock(&self.room);
         }
     }
 
-    /// Under the room's lock: the mirror, and the flag when the room is empty.
-    fn note_len(&self, room: &WaitingRoom<Waiting>) {
-        self.queued.store(u64::from(room.len()), Ordering::Relaxed);
-        if room.is_empty() {
-            self.word.0.fetch_and(!Word::new(0).with_waiting(true).0, Ordering::AcqRel);
+    /// Under the room's lock: before a waiter's last look.
+    fn note_waiter(&self, class: usize) {
+        self.word.0.fetch_or(Word::new(0).with_waiting(true).0, Ordering::AcqRel);
+        if let Some(table) = self.classes() {
+            table.note_queued(class);
+            self.tighten(table);
+            table.settle();
         }
+    }
+
+    /// Under the room's lock, after a look at all: the mirror and the flags. Tells whether another look
+    /// is due, since the flag was set only now.
+    fn note(&self, room: &mut Room, for_shared: bool) -> bool {
+        self.queued.store(u64::from(room.rooms.len()), Ordering::Relaxed);
+        if let Some(table) = self.classes() {
+            table.note_drained(&room.rooms);
+        }
+        let waits = for_shared || room.division.unfunded;
+        let waited = self.word().has_waiting();
+        if waits != waited {
+            self.update(|word| word.with_waiting(waits));
+            if let Some(table) = self.classes() {
+                table.settle();
+            }
+        }
+        waits && !waited
     }
 }
 
-/// A request in the room. Dropping it gives up the place, or gives back what it was just given.
-#[derive(Debug)]
-pub(crate) struct Wait<'a> {
-    gate: &'a Gate,
-    fate: Arc<AtomicU64>,
-    ticket: Ticket,
-    weight: u32,
-    done: bool,
-}
+/// What the room asks who is next.
+struct Inside<'a>(&'a Gate);
 
-impl Wait<'_> {
-    fn fate(&self) -> Option<Fate> {
-        let fate = self.fate.load(Ordering::Acquire);
-        match fate & u64::from(u32::MAX) {
-            STILL_WAITING => None,
-            EXPIRED => Some(Fate::Expired),
-            CLOSED => Some(Fate::Closed),
-            _ => Some(Fate::Admitted((fate >> 32) as u32)),
-        }
+impl Capacity for Inside<'_> {
+    type Entered = Entered;
+
+    fn claims(&self, class: usize, weight: u32) -> bool {
+        self.0.classes().is_some_and(|table| table.claims(class, weight))
     }
 
-    /// Ready when the wait has ended. An admitted waiter owns its units from then on.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Fate> {
-        if let Some(fate) = self.fate() {
-            self.done = true;
-            return Poll::Ready(fate);
+    fn enter(&self, class: usize, weight: u32, own_only: bool) -> Result<Entered, Blocked> {
+        if let Some(table) = self.0.classes() {
+            return self.0.enter_waiter(table, class, weight, own_only);
         }
-        let mut room = lock(&self.gate.room);
-        // Fates change under the lock only: this look is final.
-        if let Some(fate) = self.fate() {
-            self.done = true;
-            return Poll::Ready(fate);
-        }
-        let waker = &mut room.get_mut(self.ticket).payload.waker;
-        if !waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
-            *waker = Some(cx.waker().clone());
-        }
-        Poll::Pending
-    }
-
-    /// Gives up because time ran out; a place that was given in the same moment is taken all the same.
-    pub(crate) fn give_up(mut self) -> Fate {
-        let fate = self.leave_room();
-        self.done = true;
-        fate
-    }
-
-    fn leave_room(&mut self) -> Fate {
-        let mut room = lock(&self.gate.room);
-        if let Some(fate) = self.fate() {
-            return fate;
-        }
-        room.remove(self.ticket);
-        // Those behind may fit where this one did not.
-        self.gate.serve_locked(room);
-        Fate::Expired
-    }
-}
-
-impl Drop for Wait<'_> {
-    fn drop(&mut self) {
-        if self.done {
-            return;
-        }
-        if let Fate::Admitted(_) = self.leave_room() {
-            self.gate.leave(self.weight);
+        match self.0.enter_if(weight, |word| word.admits_waiter(weight)) {
+            Ok(word) => Ok(Entered { level: word.in_flight(), class: 0 }),
+            Err(_) => Err(Blocked::Shared),
         }
     }
 }

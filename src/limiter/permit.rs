@@ -13,13 +13,16 @@ use crate::time::Nanos;
 /// nanoseconds, and a struct that is copied through the stack costs as much as its atomics.
 #[derive(Debug)]
 pub(super) struct Held {
-    /// 0 once it has ended.
-    weight: u32,
+    /// Its weight, and its class's position plus one above that; 0 once it has ended.
+    place: u32,
     in_flight: u32,
     /// When it was admitted; [`Nanos::NEVER`] when it is not timed.
     start: Nanos,
     observed: Observed,
 }
+
+/// Enough for [`MAX_WEIGHT`](crate::admission::MAX_WEIGHT).
+const WEIGHT_BITS: u32 = 25;
 
 /// The outcome that was observed, as a whole word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +43,18 @@ impl Observed {
 impl Held {
     #[inline]
     pub(super) fn new(weight: u32, in_flight: u32, start: Nanos) -> Self {
-        Self { weight, in_flight, start, observed: Observed::NOTHING }
+        Self { place: weight, in_flight, start, observed: Observed::NOTHING }
+    }
+
+    /// Of a class: its position plus one, 0 for none.
+    #[inline]
+    pub(super) fn of_class(self, class: u32) -> Self {
+        Self { place: self.place | class << WEIGHT_BITS, ..self }
+    }
+
+    #[inline]
+    fn weight(&self) -> u32 {
+        self.place & ((1 << WEIGHT_BITS) - 1)
     }
 
     /// The outcome is known so far: takes the latency, once. It is counted at the end, when it is final.
@@ -61,13 +75,16 @@ impl Held {
         if self.start != Nanos::NEVER {
             core.record_hold(self.start);
         }
-        core.gate.leave(self.weight);
-        self.weight = 0;
+        match self.place >> WEIGHT_BITS {
+            0 => core.gate.leave(self.place),
+            class => core.gate.leave_place(class, self.weight()),
+        }
+        self.place = 0;
     }
 
     #[inline]
     fn drop(&mut self, core: &Core) {
-        if self.weight > 0 {
+        if self.place > 0 {
             self.end(core, None);
         }
     }
@@ -91,10 +108,11 @@ macro_rules! permit_methods {
 
         /// Units it takes.
         pub fn weight(&self) -> u32 {
-            self.held.weight
+            self.held.weight()
         }
 
-        /// Units that were in flight right after its admission, its own included.
+        /// Units that were in flight right after its admission, its own included. For a request of a
+        /// class that is not timed, units held for classes may be counted with them.
         pub fn in_flight_at_start(&self) -> u32 {
             self.held.in_flight
         }

@@ -1,10 +1,11 @@
 //! All numbers of a limiter at one moment, read from what enforces them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::core::Core;
-use crate::admission::Mode;
+use crate::admission::{DEFAULT_CLASS, MAX_CLASS_UNITS, Mode, loans};
 use crate::bounds::Bounds;
 use crate::control::{Record, ShadowRecord};
 use crate::histogram::Durations;
@@ -48,6 +49,69 @@ pub struct Shadow {
     pub learned: Learned,
 }
 
+/// A class of a limiter. All but the counts in units under the limit in force.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClassSnapshot {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its priority.
+    pub priority: u8,
+    /// What it always gets.
+    pub reserve: u32,
+    /// What of the reserve is kept free while it does not use it.
+    pub held: u32,
+    /// The most it gets, if less than everything.
+    pub cap: Option<u32>,
+    /// Units in flight.
+    pub in_flight: u32,
+    /// Units of its reserve that others use.
+    pub lent: u32,
+    /// Units that it uses of others' reserves.
+    pub borrowed: u32,
+    /// Requests of it that wait.
+    pub queued: u32,
+    /// Requests of it that were admitted after a wait.
+    pub waited: u64,
+    rejected: [u64; RejectReason::ALL.len()],
+}
+
+impl ClassSnapshot {
+    /// Refusals for one reason.
+    pub fn rejected(&self, reason: RejectReason) -> u64 {
+        self.rejected[reason.index()]
+    }
+
+    /// Refusals for all reasons.
+    pub fn rejected_total(&self) -> u64 {
+        self.rejected.iter().sum()
+    }
+}
+
+fn classes(core: &Core) -> Vec<ClassSnapshot> {
+    let Some(table) = core.gate.classes() else { return Vec::new() };
+    let word = core.gate.word();
+    let named: Vec<_> = core.classes.live().map(|(at, named)| (at, named, table.usage(at))).collect();
+    let usage: Vec<_> = named.iter().map(|(_, _, usage)| (usage.part, usage.used)).collect();
+    let occupied =
+        core.gate.in_flight() + usage.iter().map(|(part, used)| part.held.saturating_sub(*used)).sum::<u32>();
+    let loans = loans(word.limit(), occupied, &usage);
+    let snapshots = named.iter().zip(loans).map(|((at, named, usage), loan)| ClassSnapshot {
+        name: named.name().map_or_else(|| DEFAULT_CLASS.into(), Arc::clone),
+        priority: named.priority(),
+        reserve: usage.part.reserve,
+        held: usage.part.held,
+        cap: Some(usage.part.cap).filter(|cap| *cap < word.limit().min(MAX_CLASS_UNITS)),
+        in_flight: usage.used,
+        lent: loan.lent,
+        borrowed: loan.borrowed,
+        queued: core.gate.queued_of(*at),
+        waited: named.waited.load(Ordering::Relaxed),
+        rejected: named.rejected(),
+    });
+    snapshots.collect()
+}
+
 /// All numbers of a limiter at one moment. Counters count from the limiter's beginning.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -62,6 +126,8 @@ pub struct Snapshot {
     pub in_flight: u32,
     /// Requests that wait.
     pub queued: u32,
+    /// The classes, if there are any: the default one first.
+    pub classes: Vec<ClassSnapshot>,
     /// The bounds in force.
     pub bounds: Bounds,
     /// How many may wait, and how long.
@@ -120,8 +186,9 @@ impl Snapshot {
             name: Arc::clone(&core.name),
             mode: word.mode(),
             limit: word.limit(),
-            in_flight: word.in_flight(),
+            in_flight: core.gate.in_flight(),
             queued: core.gate.queued(),
+            classes: classes(core),
             bounds: control.bounds(),
             waiting_room: core.room_size(),
             closed: word.is_closed(),

@@ -24,7 +24,7 @@ impl Limiter {
     #[inline(never)]
     fn has_time(&self, until: Instant) -> bool {
         let (now, until) = (self.core.clock.now(), self.core.clock.at(until));
-        let busy = self.core.gate.word().in_flight() > 0;
+        let busy = self.core.gate.in_flight() > 0;
         let work = if busy { self.core.typical_latency() } else { Duration::ZERO };
         now + work < until
     }

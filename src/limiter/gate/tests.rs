@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
-use std::task::Wake;
+use std::task::{Context, Poll, Wake};
 
 use proptest::prelude::*;
 
@@ -21,12 +21,24 @@ fn gate(limit: u32) -> Gate {
     Gate::new(limit, Mode::Enforce, Clock::new())
 }
 
+fn ask(weight: u32) -> Ask {
+    Ask { class: 0, tenant: None, weight }
+}
+
+fn patience(deadline: Nanos) -> Patience {
+    Patience { deadline, most_of_class: u32::MAX, most: u32::MAX }
+}
+
+fn in_flight(level: u32) -> Fate {
+    Fate::Admitted(Entered { level, class: 0 })
+}
+
 fn wait(gate: &Gate, weight: u32) -> Wait<'_> {
     wait_until(gate, weight, Nanos::NEVER)
 }
 
 fn wait_until(gate: &Gate, weight: u32, deadline: Nanos) -> Wait<'_> {
-    match gate.arrive(weight, |_| Ok::<_, ()>(deadline)).expect("may wait") {
+    match gate.arrive(ask(weight), |_| Ok::<_, ()>(patience(deadline))).expect("may wait") {
         Arrival::Waits(wait) => wait,
         other => panic!("must wait: {other:?}"),
     }
@@ -42,9 +54,9 @@ fn waiters_enter_in_order() {
     gate.try_enter(1).expect("empty");
     let (mut first, mut second) = (wait(&gate, 1), wait(&gate, 1));
     gate.leave(1);
-    assert_eq!((poll(&mut second), poll(&mut first)), (Poll::Pending, Poll::Ready(Fate::Admitted(1))));
+    assert_eq!((poll(&mut second), poll(&mut first)), (Poll::Pending, Poll::Ready(in_flight(1))));
     gate.leave(1);
-    assert_eq!(poll(&mut second), Poll::Ready(Fate::Admitted(1)));
+    assert_eq!(poll(&mut second), Poll::Ready(in_flight(1)));
 }
 
 #[test]
@@ -87,7 +99,7 @@ async fn who_expired_leaves_at_its_turn_without_a_place() {
     tokio::time::advance(std::time::Duration::from_millis(20)).await;
     gate.leave(1);
     assert_eq!(poll(&mut expired), Poll::Ready(Fate::Expired));
-    assert_eq!(poll(&mut patient), Poll::Ready(Fate::Admitted(1)));
+    assert_eq!(poll(&mut patient), Poll::Ready(in_flight(1)));
 }
 
 #[test]
@@ -96,7 +108,7 @@ fn giving_up_in_the_moment_of_admission_takes_the_place() {
     gate.try_enter(1).expect("empty");
     let late = wait(&gate, 1);
     gate.leave(1);
-    assert_eq!(late.give_up(), Fate::Admitted(1), "no place is both refused and used");
+    assert_eq!(late.give_up(), in_flight(1), "no place is both refused and used");
     assert_eq!(gate.word().in_flight(), 1);
 }
 
@@ -108,7 +120,7 @@ fn dropping_a_wait_that_was_just_admitted_gives_the_place_back() {
     let mut next = wait(&gate, 1);
     gate.leave(1);
     drop(gone);
-    assert_eq!(poll(&mut next), Poll::Ready(Fate::Admitted(1)));
+    assert_eq!(poll(&mut next), Poll::Ready(in_flight(1)));
 }
 
 #[test]
@@ -144,12 +156,12 @@ fn leaving_shadow_or_closing_serves_the_room() {
     let mut wait_one = wait(&gate, 1);
     assert!(gate.set_mode(Mode::Shadow));
     gate.serve();
-    assert_eq!(poll(&mut wait_one), Poll::Ready(Fate::Admitted(2)));
+    assert_eq!(poll(&mut wait_one), Poll::Ready(in_flight(2)));
     let _ = gate.set_mode(Mode::Enforce);
     let mut wait_two = wait(&gate, 1);
     gate.close();
     assert_eq!(poll(&mut wait_two), Poll::Ready(Fate::Closed));
-    assert!(matches!(gate.arrive(1, |_| Ok::<_, ()>(Nanos::NEVER)), Ok(Arrival::Closed)));
+    assert!(matches!(gate.arrive(ask(1), |_| Ok::<_, ()>(patience(Nanos::NEVER))), Ok(Arrival::Closed)));
 }
 
 #[derive(Clone, Debug)]
@@ -219,14 +231,14 @@ proptest! {
             let mut served = Vec::new();
             match operation {
                 Operation::TryEnter(weight) => prop_assert_eq!(gate.try_enter(weight).is_ok(), model.try_enter(weight)),
-                Operation::Arrive(weight) => match gate.arrive(weight, |_| Ok::<_, ()>(Nanos::NEVER)).expect("may wait") {
+                Operation::Arrive(weight) => match gate.arrive(ask(weight), |_| Ok::<_, ()>(patience(Nanos::NEVER))).expect("may wait") {
                     Arrival::Admitted(_) => prop_assert!(model.try_enter(weight)),
                     Arrival::Waits(wait) => {
                         prop_assert!(!model.try_enter(weight));
                         model.waiting.push_back((name, weight));
                         waits.push((name, wait));
                     }
-                    Arrival::Closed => prop_assert!(false, "never closed"),
+                    Arrival::Full | Arrival::Closed => prop_assert!(false, "never full, never closed"),
                 },
                 Operation::Leave(at) if !model.inside.is_empty() => {
                     let weight = model.inside.swap_remove(at % model.inside.len());
@@ -258,3 +270,5 @@ proptest! {
         }
     }
 }
+
+mod classes;
