@@ -39,6 +39,29 @@ pub const REFUSAL_HEADER: &str = "tidegate-rejected";
 
 /// An ordered table of rules; the first that matches decides. Cheap to clone.
 ///
+/// A job that prunes what no longer exists asks before it deletes: an answer under pressure says
+/// nothing about what is there.
+///
+/// ```
+/// use std::time::SystemTime;
+/// use tidegate::classify::{Classifier, Seen};
+///
+/// /// Whether the entry may be deleted here.
+/// fn is_gone(classifier: &Classifier, status: u16, body: &str) -> bool {
+///     let verdict = classifier.judge(Seen::Http(status), &(), body, SystemTime::UNIX_EPOCH);
+///     // Throttled, overloaded, down or out of credit: it may well be there. Ask again later.
+///     status == 404 && !verdict.is_pressure() && verdict.outcome.is_served()
+/// }
+///
+/// let classifier = Classifier::default();
+/// assert!(is_gone(&classifier, 404, "no such entry"));
+/// assert!(!is_gone(&classifier, 429, "slow down"));
+/// assert!(!is_gone(&classifier, 404, "<Error><Code>Throttling</Code></Error>"));
+/// assert!(!is_gone(&classifier, 500, ""));
+/// ```
+///
+/// And a table grows by rules of one's own:
+///
 /// ```
 /// use tidegate::Outcome;
 /// use tidegate::classify::{Answer, Classifier, Rule};

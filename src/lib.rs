@@ -16,6 +16,7 @@ pub mod law;
 pub mod time;
 pub mod window;
 
+pub mod breaker;
 pub mod ceiling;
 pub mod hold_off;
 pub mod limiter;
@@ -48,6 +49,7 @@ pub mod words;
 
 pub use admission::{Class, Lend, Mode, Order, Share};
 pub use bounds::Bounds;
+pub use breaker::Breaker;
 pub use canary::Canary;
 pub use ceiling::{Budget, Ceiling, Charge};
 pub use classify::Classifier;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
+use crate::breaker::{Breaker, BreakerState};
 use crate::classify::WaitSource;
 use crate::histogram::Durations;
 use crate::hold_off::HoldOffSnapshot;
@@ -103,6 +104,13 @@ pub const HOLD_OFF_CAPPED: &str = "tidegate_hold_off_capped_total";
 /// Requests that were refused because of a hold-off.
 pub const HOLD_OFF_REFUSED: &str = "tidegate_hold_off_refused_total";
 
+/// 1 for the state that a breaker is in, by `breaker` and `state`.
+pub const BREAKER_STATE: &str = "tidegate_breaker_state";
+/// How often a breaker opened.
+pub const BREAKER_OPENED: &str = "tidegate_breaker_opened_total";
+/// Calls that a breaker refused.
+pub const BREAKER_REFUSED: &str = "tidegate_breaker_refused_total";
+
 /// Groups of alerts that fire, by `kind`.
 pub const ALERTS_FIRING: &str = "tidegate_alerts_firing";
 /// Messages that arrived, by `receiver`.
@@ -122,6 +130,9 @@ pub fn describe() {
     describe_counter!(HOLD_OFF_OPENED, "Hold-offs that were opened, by who said how long");
     describe_counter!(HOLD_OFF_CAPPED, "Hold-offs that were cut to the cap");
     describe_counter!(HOLD_OFF_REFUSED, "Requests that were refused because of a hold-off");
+    describe_gauge!(BREAKER_STATE, "1 for the state that a breaker is in");
+    describe_counter!(BREAKER_OPENED, "How often a breaker opened");
+    describe_counter!(BREAKER_REFUSED, "Calls that a breaker refused");
     describe_gauge!(CONFIG_OK, "1 when the config file is in force, 0 when it could not be applied");
     describe_gauge!(CONFIG_VERSION, "How often a config was applied, the first included");
     describe_gauge!(CONFIG_AGE, Unit::Seconds, "How long the config has been in force");
@@ -247,6 +258,17 @@ pub fn record_hold_off(now: &HoldOffSnapshot) {
         let labels = [("destination", destination.clone()), ("source", source.as_str().to_owned())];
         counter!(HOLD_OFF_OPENED, &labels).absolute(now.opened(source));
     }
+}
+
+/// Writes a breaker's numbers. To be called at a scrape.
+pub fn record_breaker(breaker: &Breaker) {
+    let (name, now) = (breaker.name().to_string(), breaker.state());
+    for state in BreakerState::ALL {
+        let is_so = f64::from(u8::from(state == now));
+        gauge!(BREAKER_STATE, "breaker" => name.clone(), "state" => state.as_str()).set(is_so);
+    }
+    counter!(BREAKER_OPENED, "breaker" => name.clone()).absolute(breaker.opened());
+    counter!(BREAKER_REFUSED, "breaker" => name).absolute(breaker.refused());
 }
 
 /// What is known of the config in force.

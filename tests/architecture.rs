@@ -18,6 +18,7 @@ const PURE: &[&str] = &[
     "audit/chain",
     "audit/time",
     "bounds",
+    "breaker/circuit",
     "canary/standing",
     "ceiling/adaptive",
     "ceiling/bucket",

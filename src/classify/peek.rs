@@ -150,13 +150,11 @@ mod tests {
     fn an_error_event_is_found_wherever_the_stream_is_cut() {
         let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"Überlast"}}"#;
         let named = format!("event: message_start\ndata: {{\"a\":1}}\n\nevent: error\r\ndata: {error}\r\n\r\n");
-        let plain = format!(
-            "data: {{\"choices\":[]}}\n\ndata: {{ \"error\": {{\"code\":\"rate_limit\"}}}}\n\ndata: [DONE]\n\n"
-        );
+        let plain = "data: {\"choices\":[]}\n\ndata: { \"error\": {\"code\":\"rate_limit\"}}\n\ndata: [DONE]\n\n";
         let unfinished = format!(": ping\n\nevent: error\ndata: {error}");
         for chunk in [1, 2, 5, 17, 4096] {
             assert_eq!(error_of(&named, chunk).as_deref(), Some(error), "in chunks of {chunk}");
-            assert!(error_of(&plain, chunk).is_some_and(|found| found.contains("rate_limit")), "in chunks of {chunk}");
+            assert!(error_of(plain, chunk).is_some_and(|found| found.contains("rate_limit")), "in chunks of {chunk}");
             assert_eq!(error_of(&unfinished, chunk).as_deref(), Some(error), "in chunks of {chunk}");
         }
     }

@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::io::{self, ErrorKind};
 
+use crate::breaker::BreakerOpen;
 use crate::rejection::Rejected;
 
 /// How far down a chain of sources to look; a chain that is longer is looped or absurd.
@@ -21,7 +22,7 @@ pub enum TransportError {
     Reset,
     /// No answer in time.
     TimedOut,
-    /// A limiter of tidegate's, further in, refused.
+    /// A limiter, a hold-off or a breaker of tidegate's, further in, refused.
     Rejected,
     /// Anything else.
     Other,
@@ -43,7 +44,7 @@ impl TransportError {
 }
 
 fn recognise(error: &(dyn Error + 'static)) -> Option<TransportError> {
-    if error.is::<Rejected>() {
+    if error.is::<Rejected>() || error.is::<BreakerOpen>() {
         return Some(TransportError::Rejected);
     }
     if let Some(error) = error.downcast_ref::<io::Error>() {
