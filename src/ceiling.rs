@@ -6,7 +6,9 @@
 //! recover, between its own bounds. A [`Budget`] counts the attempts of a run.
 //!
 //! In reading order: `bucket` and `adaptive` are plain values that are told the time; `atomic` makes
-//! the bucket safe for threads; `line` keeps those who wait in order; `core` is the shell.
+//! the bucket safe for threads; `line` keeps those who wait in order; `core` is the shell. For a ceiling
+//! that is shared, `lease` sizes what is asked of the [`Store`], `standing` says when it is lost and
+//! when to trust it again, `supply` holds the units of leases, and the [`Driver`] does the asking.
 //!
 //! Invariant: over any stretch of time no more units are taken than the rate allows in it and a burst,
 //! however many threads take, and whatever the rate is changed to meanwhile.
@@ -19,8 +21,21 @@ mod builder;
 mod charge;
 mod core;
 mod counts;
+mod driver;
+#[cfg(feature = "tracing")]
+mod events;
+#[cfg(not(feature = "tracing"))]
+#[path = "ceiling/silent.rs"]
+mod events;
+mod lease;
 mod line;
+#[cfg(feature = "redis")]
+mod redis;
+mod sharing;
 mod snapshot;
+mod standing;
+mod store;
+mod supply;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,7 +45,14 @@ pub use bucket::{Level, MAX_RATE, MAX_UNITS, MIN_RATE, Pace};
 pub use budget::{Budget, Spent};
 pub use builder::{CeilingBuilder, InvalidCeiling};
 pub use charge::Charge;
+pub use driver::Driver;
+pub use lease::{Batch, HEARTBEAT, Lease, Seen};
+#[cfg(feature = "redis")]
+pub use redis::{InvalidStore, RedisStore, RedisStoreBuilder};
+pub use sharing::{Observer, OnLoss, Sharing};
 pub use snapshot::{CeilingSnapshot, Source};
+pub use standing::{Standing, Turn};
+pub use store::{Answer, Ask, Asking, Loss, Store, Terms};
 
 use self::core::Core;
 use crate::outcome::Outcome;

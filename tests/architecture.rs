@@ -23,6 +23,7 @@ const PURE: &[&str] = &[
     "ceiling/adaptive",
     "ceiling/bucket",
     "ceiling/lease",
+    "ceiling/standing",
     "classify",
     "config/change",
     "config/difference",

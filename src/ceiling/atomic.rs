@@ -41,23 +41,23 @@ impl AtomicBucket {
         bucket
     }
 
-    /// Takes units, or says how long until they are there.
+    /// Takes units, or says how long until they are there. Gives the level to refund them from.
     #[inline]
-    pub(super) fn take(&self, now: Nanos, units: u32) -> Result<(), Duration> {
+    pub(super) fn take(&self, now: Nanos, units: u32) -> Result<Level, Duration> {
         let pace = self.pace();
         let mut level = self.level.0.load(Ordering::Relaxed);
         loop {
             let next = pace.take(Level(level), now, units)?;
             match self.level.0.compare_exchange_weak(level, next.0, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(next),
                 Err(newer) => level = newer,
             }
         }
     }
 
-    pub(super) fn refund(&self, now: Nanos, units: u32) {
+    pub(super) fn refund(&self, now: Nanos, end: Level, units: u32) {
         let pace = self.pace();
-        self.update(|level| pace.refund(level, now, units));
+        self.update(|level| pace.refund(level, now, end, units));
     }
 
     /// Notes what was had elsewhere.

@@ -102,11 +102,12 @@ impl Pace {
         Level(self.allowed(now).wrapping_add(owed.min(self.burst)))
     }
 
-    /// Gives `units` back. What time has paid off meanwhile is not given twice.
+    /// Gives back `units` whose taking had led to the level `end`. What time has paid off of them
+    /// meanwhile is gone: it made room for others already.
     #[must_use]
-    pub fn refund(&self, level: Level, now: Nanos, units: u32) -> Level {
-        let owed = self.owed_fixed(level, now).saturating_sub(u64::from(units) * UNIT);
-        Level(self.allowed(now).wrapping_add(owed))
+    pub fn refund(&self, level: Level, now: Nanos, end: Level, units: u32) -> Level {
+        let unpaid = self.owed_fixed(end, now).min(u64::from(units) * UNIT);
+        Level(self.allowed(now).wrapping_add(self.owed_fixed(level, now).saturating_sub(unpaid)))
     }
 
     /// Units owed at `now`.
@@ -215,14 +216,17 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_is_given_once_and_never_beyond_empty() {
+    fn a_refund_gives_back_what_time_has_not_paid_off() {
         let pace = Pace::new(at(0.0), 1.0, 3.0);
-        let mut level = pace.full(at(0.0));
-        drain(&pace, &mut level, at(0.0));
-        level = pace.refund(level, at(0.0), 2);
+        let first = pace.take(pace.full(at(0.0)), at(0.0), 3).expect("full");
+        let mut level = pace.refund(first, at(0.0), first, 2);
         assert_eq!(drain(&pace, &mut level, at(0.0)), 2);
-        level = pace.refund(level, at(100.0), 3);
-        assert_eq!(drain(&pace, &mut level, at(100.0)), 3, "time had paid it off already");
+        level = pace.refund(first, at(1.0), first, 3);
+        assert_eq!(drain(&pace, &mut level, at(1.0)), 3, "one of them was paid off");
+        let mut others = pace.full(at(100.0));
+        assert_eq!(drain(&pace, &mut others, at(100.0)), 3);
+        level = pace.refund(others, at(100.0), first, 3);
+        assert_eq!(drain(&pace, &mut level, at(100.0)), 0, "all of them were paid off long ago");
     }
 
     #[test]
@@ -266,7 +270,7 @@ mod tests {
             (0..2 * SEC).prop_map(Operation::Pass),
             (1..5u32).prop_map(Operation::Take),
             (1..5u32).prop_map(Operation::Take),
-            (1..3u32).prop_map(Operation::Refund),
+            Just(Operation::Refund(2)),
             (0.5..200.0).prop_map(Operation::Rate),
         ];
         prop::collection::vec(one, 1..200)
@@ -278,6 +282,7 @@ mod tests {
             let burst = 8.0;
             let mut pace = Pace::new(Nanos(0), 10.0, burst);
             let (mut level, mut now, mut used, mut line) = (pace.full(Nanos(0)), Nanos(0), 0.0, 0.0);
+            let mut last = None;
             for operation in operations {
                 match operation {
                     Operation::Pass(ns) => {
@@ -287,6 +292,7 @@ mod tests {
                     Operation::Take(units) => match pace.take(level, now, units) {
                         Ok(next) => {
                             level = next;
+                            last = (units == 2).then_some(next);
                             used += f64::from(units);
                         }
                         Err(wait) => {
@@ -296,10 +302,9 @@ mod tests {
                             prop_assert!(early.is_zero() || pace.take(level, now + early, units).is_err());
                         }
                     },
-                    Operation::Refund(units) => {
-                        let owed = pace.owed(level, now);
-                        level = pace.refund(level, now, units);
-                        used -= owed - pace.owed(level, now);
+                    Operation::Refund(units) => if let Some(end) = last.take() {
+                        level = pace.refund(level, now, end, units);
+                        used -= f64::from(units);
                     }
                     Operation::Rate(rate) => {
                         let next = pace.bent(now, rate, burst);

@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use super::bucket::{MAX_RATE, MAX_UNITS, MIN_RATE};
 use super::core::{Core, Settings};
+use super::driver::Driver;
+use super::sharing::{OnLoss, Sharing};
+use super::store::Store;
+use super::supply::Supply;
 use super::{Ceiling, MOST_WAITING};
 use crate::clock::Clock;
 
@@ -61,10 +65,30 @@ impl CeilingBuilder {
     /// [`InvalidCeiling`] names what is wrong and what is allowed.
     pub fn build(self) -> Result<Ceiling, InvalidCeiling> {
         let settings = self.settings()?;
-        Ok(Ceiling { core: Arc::new(Core::new(settings, Clock::new())) })
+        Ok(Ceiling { core: Arc::new(Core::new(settings, Clock::new(), None)) })
     }
 
-    pub(super) fn settings(self) -> Result<Settings, InvalidCeiling> {
+    /// Checks the settings and builds a ceiling that is shared through `store`, and the task that it
+    /// needs: spawn [`Driver::run`]. Until the store has answered, the ceiling is in fallback.
+    ///
+    /// Give it a burst of at least 50 ms of its rate: a lease may be worth half of that time, and has to
+    /// outlive a round trip.
+    ///
+    /// # Errors
+    /// [`InvalidCeiling`] names what is wrong and what is allowed.
+    pub fn build_shared(self, store: impl Store, sharing: Sharing) -> Result<(Ceiling, Driver), InvalidCeiling> {
+        let settings = self.settings()?;
+        if let OnLoss::Rate(rate) = sharing.on_loss {
+            check_rate("fallback rate", rate)?;
+        }
+        let supply = Arc::new(Supply::new(sharing.members, matches!(sharing.on_loss, OnLoss::Refuse)));
+        let share = sharing.on_loss.share(sharing.members, settings.rate);
+        let core = Arc::new(Core::new(settings, Clock::new(), Some((Arc::clone(&supply), share))));
+        let driver = Driver::new(&core, supply, Box::new(store), sharing);
+        Ok((Ceiling { core }, driver))
+    }
+
+    fn settings(self) -> Result<Settings, InvalidCeiling> {
         if self.name.is_empty() {
             return Err(InvalidCeiling::NoName);
         }

@@ -1,5 +1,6 @@
 //! Units that were taken from a ceiling, and what becomes of them.
 
+use super::bucket::Level;
 use super::core::Core;
 use crate::outcome::Outcome;
 use crate::time::Nanos;
@@ -11,11 +12,21 @@ pub struct Charge<'a> {
     core: &'a Core,
     pub(super) units: u32,
     pub(super) at: Nanos,
+    pub(super) from: From,
+}
+
+/// Where units came from, and what a refund needs to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum From {
+    /// The bucket, which they led to this level.
+    Bucket(Level),
+    /// A lease that lives until then.
+    Lease(Nanos),
 }
 
 impl<'a> Charge<'a> {
-    pub(super) fn new(core: &'a Core, units: u32, at: Nanos) -> Self {
-        Self { core, units, at }
+    pub(super) fn new(core: &'a Core, units: u32, at: Nanos, from: From) -> Self {
+        Self { core, units, at, from }
     }
 
     /// How many units.
@@ -24,7 +35,7 @@ impl<'a> Charge<'a> {
     }
 
     /// Gives the units back, because the attempt was never made. What time has paid off since they were
-    /// taken is not given back twice.
+    /// taken is gone: it made room for others already.
     pub fn refund(self) {
         self.core.refund(&self);
     }

@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 use super::adaptive::Adaptive;
 use super::atomic::AtomicBucket;
 use super::bucket::Pace;
-use super::charge::Charge;
+use super::charge::{Charge, From};
 use super::counts::{Count, Counts};
+use super::lease::Batch;
 use super::line::Line;
 use super::snapshot::{CeilingSnapshot, Source};
+use super::store::Terms;
+use super::supply::Supply;
 use crate::clock::Clock;
 use crate::outcome::Outcome;
 use crate::rejection::{RejectReason, Rejected, Rejection};
@@ -40,6 +43,8 @@ pub(super) struct Control {
     pub(super) adaptive: Adaptive,
     pub(super) rate: f64,
     pub(super) burst: f64,
+    /// The part of the rate that the bucket gives: all of it, unless the ceiling is shared.
+    share: f64,
 }
 
 #[derive(Debug)]
@@ -54,12 +59,16 @@ pub(crate) struct Core {
     /// Somebody had to wait for the rate since the last look at recovery.
     pressed: AtomicBool,
     next_step: AtomicU64,
+    /// Of a shared ceiling.
+    pub(super) supply: Option<Arc<Supply>>,
 }
 
 impl Core {
-    pub(super) fn new(settings: Settings, clock: Clock) -> Self {
+    /// `supply` and the share of the rate that the bucket gives by itself, for a shared ceiling.
+    pub(super) fn new(settings: Settings, clock: Clock, shared: Option<(Arc<Supply>, f64)>) -> Self {
         let now = clock.now();
-        let pace = Pace::new(now, settings.rate, settings.burst);
+        let (supply, share) = shared.map_or((None, 1.0), |(supply, share)| (Some(supply), share));
+        let pace = Pace::new(now, settings.rate * share, settings.burst * share);
         let adaptive = Adaptive::new(now, settings.rate, settings.bounds);
         Self {
             name: settings.name,
@@ -67,10 +76,31 @@ impl Core {
             line: Line::new(settings.most_waiting),
             counts: Counts::new(),
             longest_wait: settings.longest_wait,
-            control: Mutex::new(Control { adaptive, rate: settings.rate, burst: settings.burst }),
+            control: Mutex::new(Control { adaptive, rate: settings.rate, burst: settings.burst, share }),
             pressed: AtomicBool::new(false),
             next_step: AtomicU64::new(0),
+            supply,
             clock,
+        }
+    }
+
+    /// Units that are there, or how long until they are.
+    #[inline]
+    fn draw(&self, now: Nanos, units: u32) -> Result<From, Duration> {
+        match &self.supply {
+            None => self.bucket.take(now, units).map(From::Bucket),
+            Some(supply) => supply.take(now, units, &self.bucket),
+        }
+    }
+
+    /// How long until units can be had behind `ahead` others.
+    fn estimate(&self, now: Nanos, ahead: u64, units: u32) -> Duration {
+        match self.supply.as_deref() {
+            Some(supply) if supply.is_shared() || supply.refuses() => {
+                let rate = lock(&self.control).adaptive.rate();
+                supply.wait(now) + Duration::from_secs_f64((ahead as f64 / rate).min(1e6))
+            }
+            _ => self.bucket.wait(now, ahead, units),
         }
     }
 
@@ -79,25 +109,36 @@ impl Core {
     pub(super) fn try_take(&self, units: u32) -> Result<Charge<'_>, Rejected> {
         let now = self.clock.now();
         if !self.line.is_empty() {
-            return Err(self.reject(self.bucket.wait(now, self.line.units(), units)));
+            return Err(self.reject(self.estimate(now, self.line.units(), units)));
         }
-        match self.bucket.take(now, units) {
-            Ok(()) => Ok(self.charged(units, now)),
-            Err(wait) => Err(self.reject(wait)),
+        match self.draw(now, units) {
+            Ok(from) => Ok(self.charged(units, now, from)),
+            Err(wait) => Err(self.missed(units, wait)),
         }
+    }
+
+    #[cold]
+    fn missed(&self, units: u32, wait: Duration) -> Rejected {
+        if let Some(supply) = &self.supply {
+            supply.missed(units);
+        }
+        self.reject(wait)
     }
 
     #[inline]
-    fn charged(&self, units: u32, now: Nanos) -> Charge<'_> {
+    fn charged(&self, units: u32, now: Nanos, from: From) -> Charge<'_> {
         self.counts.add(Count::Consumed, u64::from(units));
-        Charge::new(self, units, now)
+        Charge::new(self, units, now, from)
     }
 
     /// Takes units, after a wait if need be.
+    #[inline]
     pub(super) async fn take(&self, units: u32, deadline: Option<Instant>) -> Result<Charge<'_>, Rejected> {
         let now = self.clock.now();
-        if self.line.is_empty() && self.bucket.take(now, units).is_ok() {
-            return Ok(self.charged(units, now));
+        if self.line.is_empty()
+            && let Ok(from) = self.draw(now, units)
+        {
+            return Ok(self.charged(units, now, from));
         }
         self.wait(units, deadline, now).await
     }
@@ -107,33 +148,40 @@ impl Core {
         let until = deadline.map_or(now + self.longest_wait, |at| self.clock.at(at));
         let place = self.line.join(units);
         let ahead = place.as_ref().map_or(self.line.units(), |place| place.ahead);
-        let estimate = self.bucket.wait(now, ahead, units);
-        let Some(place) = place.filter(|_| now + estimate <= until) else {
+        let estimate = self.estimate(now, ahead, units);
+        let Some(place) = place.filter(|_| now + estimate <= until && !self.refuses()) else {
             return Err(self.reject(estimate));
         };
-        let until_instant = self.clock.instant_of(until);
-        let Some(_turn) = place.turn(until_instant).await else { return Err(self.expired(units)) };
+        let Some(_turn) = place.turn(self.clock.instant_of(until)).await else { return Err(self.expired(units)) };
         loop {
             let mut changed = pin!(self.line.changed.notified());
             changed.as_mut().enable();
             let now = self.clock.now();
-            let wait = match self.bucket.take(now, units) {
-                Ok(()) => {
+            let wait = match self.draw(now, units) {
+                Ok(from) => {
                     self.counts.add(Count::Waited, 1);
-                    return Ok(self.charged(units, now));
+                    return Ok(self.charged(units, now, from));
                 }
                 Err(wait) => wait,
             };
-            if now + wait > until {
+            if now + wait > until || self.refuses() {
                 return Err(self.reject(wait));
+            }
+            if let Some(supply) = &self.supply {
+                supply.least.fetch_max(units, Ordering::Relaxed);
+                supply.demand.notify_one();
             }
             let _ = tokio::time::timeout_at(self.clock.instant_of(now + wait), changed).await;
         }
     }
 
+    fn refuses(&self) -> bool {
+        self.supply.as_ref().is_some_and(|supply| supply.refuses())
+    }
+
     /// Time ran out before the turn came.
     fn expired(&self, units: u32) -> Rejected {
-        self.reject(self.bucket.wait(self.clock.now(), self.line.units().saturating_sub(u64::from(units)), units))
+        self.reject(self.estimate(self.clock.now(), self.line.units().saturating_sub(u64::from(units)), units))
     }
 
     #[cold]
@@ -154,7 +202,12 @@ impl Core {
 
     pub(super) fn refund(&self, charge: &Charge<'_>) {
         self.counts.add(Count::Refunded, u64::from(charge.units));
-        self.bucket.refund(self.clock.now(), charge.units);
+        let now = self.clock.now();
+        match (charge.from, &self.supply) {
+            (From::Lease(until), Some(supply)) => supply.refund(now, Batch { units: charge.units, until }),
+            (From::Bucket(end), _) => self.bucket.refund(now, end, charge.units),
+            (From::Lease(_), None) => {}
+        }
         self.wake();
     }
 
@@ -193,6 +246,9 @@ impl Core {
             && self.next_step.compare_exchange(due, (now + STEP).0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if mine {
             self.pressed.store(!self.line.is_empty(), Ordering::Relaxed);
+            if let Some(supply) = self.shared() {
+                return supply.succeeded.store(true, Ordering::Relaxed);
+            }
             self.change(|control, now| {
                 control.adaptive.succeeded(now);
             });
@@ -202,11 +258,40 @@ impl Core {
     #[cold]
     fn throttled(&self, charged: Nanos) {
         self.counts.add(Count::Throttled, 1);
+        if let Some(supply) = self.shared() {
+            return supply.throttled(charged);
+        }
         self.change(|control, now| {
             if control.adaptive.throttled(now, charged) {
                 self.counts.add(Count::Cuts, 1);
             }
         });
+    }
+
+    /// The supply, while the store moves the rate.
+    fn shared(&self) -> Option<&Supply> {
+        self.supply.as_deref().filter(|supply| supply.is_shared())
+    }
+
+    /// The store says what the rate is; the bucket is kept warm with this process's share of it.
+    pub(super) fn follow(&self, rate: f64, share: f64) {
+        self.change(|control, now| {
+            if rate < control.adaptive.rate() {
+                self.counts.add(Count::Cuts, 1);
+            }
+            control.adaptive.set_rate(now, rate);
+            control.share = share;
+        });
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        let control = lock(&self.control);
+        Terms { rate: control.rate, burst: control.burst, bounds: control.adaptive.bounds() }
+    }
+
+    /// Units used since the beginning.
+    pub(super) fn used(&self) -> u64 {
+        self.counts.total(Count::Consumed)
     }
 
     /// Changes what moves the rate and puts it in force at once.
@@ -215,23 +300,30 @@ impl Core {
         let now = self.clock.now();
         let changed = change(&mut control, now);
         let (rate, burst) = control.in_force();
-        self.bucket.bend(now, rate, burst);
+        self.bucket.bend(now, rate * control.share, (burst * control.share).max(1.0));
         drop(control);
         self.wake();
         changed
     }
 
     pub(super) fn snapshot(&self) -> CeilingSnapshot {
+        let now = self.clock.now();
         // A level left alone for months would lie half the number range behind.
-        self.bucket.charge(self.clock.now(), 0);
+        self.bucket.charge(now, 0);
         let control = lock(&self.control);
-        let (rate, burst) = control.in_force();
-        let bounds = control.adaptive.bounds();
+        let (mut rate, mut burst) = control.in_force();
+        let (bounds, share) = (control.adaptive.bounds(), control.share);
         drop(control);
+        let source = self.source(now);
+        if source.is_fallback() {
+            let share = if self.refuses() { 0.0 } else { share };
+            (rate, burst) = (rate * share, burst * share);
+        }
+        let told = self.supply.as_ref().map(|supply| *lock(&supply.about));
         let of = |count| self.counts.total(count);
         CeilingSnapshot {
             name: Arc::clone(&self.name),
-            source: Source::Local,
+            source,
             rate,
             bounds,
             burst,
@@ -242,6 +334,18 @@ impl Core {
             waiting: self.line.waiting(),
             throttled: of(Count::Throttled),
             cuts: of(Count::Cuts),
+            members: told.map_or(1, |told| told.members),
+            loss: told.and_then(|told| told.loss),
+            round_trips: told.map_or(0, |told| told.round_trips),
+        }
+    }
+
+    fn source(&self, now: Nanos) -> Source {
+        match &self.supply {
+            None => Source::Local,
+            Some(supply) if supply.is_shared() => Source::Shared,
+            Some(supply) if supply.has_lease(now) => Source::Lease,
+            Some(_) => Source::Fallback,
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::store::Loss;
+
 /// Where the units come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -73,4 +75,10 @@ pub struct CeilingSnapshot {
     pub throttled: u64,
     /// How often the rate was cut here.
     pub cuts: u64,
+    /// Processes that share it, as far as the store has counted; 1 when it is not shared.
+    pub members: u32,
+    /// Why the store is of no use, while it is not.
+    pub loss: Option<Loss>,
+    /// Calls to the store.
+    pub round_trips: u64,
 }
