@@ -44,7 +44,7 @@ pub use adaptive::{Adaptive, RECOVERY};
 pub use bucket::{Level, MAX_RATE, MAX_UNITS, MIN_RATE, Pace};
 pub use budget::{Budget, Spent};
 pub use builder::{CeilingBuilder, InvalidCeiling};
-pub use charge::Charge;
+pub use charge::{Charge, ChargedAt};
 pub use driver::Driver;
 pub use lease::{Batch, HEARTBEAT, Lease, Seen};
 #[cfg(feature = "redis")]
@@ -125,6 +125,11 @@ impl Ceiling {
     /// [`Charge::observe`].
     pub fn observe(&self, outcome: Outcome) {
         self.core.observe_now(outcome);
+    }
+
+    /// Tells how an attempt went whose charge was [spent](Charge::spend). See [`Charge::observe`].
+    pub fn observe_charged(&self, outcome: Outcome, at: ChargedAt) {
+        self.core.observe(outcome, at.0);
     }
 
     /// Changes rate, burst and bounds at once. What is owed stays owed, and a larger burst fills at the

@@ -226,6 +226,24 @@ impl HoldOff {
     /// # Panics
     /// When it has to wait outside of a tokio runtime with its time driver enabled.
     pub async fn wait(&self, key: &str, deadline: Option<Instant>) -> Result<(), Rejected> {
+        self.until(deadline, || match self.ask(key) {
+            Passage::Free => None,
+            Passage::Held(left) => Some(left),
+        })
+        .await
+    }
+
+    /// As [`HoldOff::wait`], for a request that does not go out yet: the probe is not spent on it, so
+    /// that [`HoldOff::check`] is to be asked when it does.
+    ///
+    /// # Errors
+    /// As [`HoldOff::wait`].
+    pub async fn wait_out(&self, key: &str, deadline: Option<Instant>) -> Result<(), Rejected> {
+        self.until(deadline, || self.remaining(key)).await
+    }
+
+    /// Waits until `held` says that nothing is left.
+    async fn until(&self, deadline: Option<Instant>, held: impl Fn() -> Option<Duration>) -> Result<(), Rejected> {
         if !self.shared.any.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -234,7 +252,7 @@ impl HoldOff {
         loop {
             // Made before the question, so that an end in between is not missed.
             let ended = self.shared.ended.notified();
-            let Passage::Held(left) = self.ask(key) else { return Ok(()) };
+            let Some(left) = held() else { return Ok(()) };
             let now = clock.now();
             if now + left > give_up {
                 return Err(self.refuse(left));

@@ -27,6 +27,7 @@ pub mod deadline;
 #[cfg(feature = "audit")]
 pub mod audit;
 pub mod classify;
+pub mod client;
 #[cfg(feature = "config")]
 pub mod config;
 #[cfg(feature = "guard")]
@@ -42,6 +43,7 @@ pub mod metrics;
 pub mod canary;
 mod clock;
 pub mod histogram;
+pub mod retry;
 mod sync;
 #[cfg(any(feature = "audit", feature = "alerts"))]
 pub mod wall;
@@ -65,3 +67,8 @@ pub use rejection::{RejectReason, Rejected, Rejection};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So are those of the page about clients.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/clients.md")]
+struct Clients;

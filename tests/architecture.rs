@@ -36,6 +36,7 @@ const PURE: &[&str] = &[
     "law",
     "outcome",
     "rejection",
+    "retry",
     "sim",
     "time",
     "window",

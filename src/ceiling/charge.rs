@@ -24,6 +24,11 @@ pub(super) enum From {
     Lease(Nanos),
 }
 
+/// When units were taken, for an attempt that outlives its charge: see
+/// [`Ceiling::observe_charged`](super::Ceiling::observe_charged).
+#[derive(Clone, Copy, Debug)]
+pub struct ChargedAt(pub(super) Nanos);
+
 impl<'a> Charge<'a> {
     pub(super) fn new(core: &'a Core, units: u32, at: Nanos, from: From) -> Self {
         Self { core, units, at, from }
@@ -32,6 +37,11 @@ impl<'a> Charge<'a> {
     /// How many units.
     pub fn units(&self) -> u32 {
         self.units
+    }
+
+    /// Spends the units and keeps only when they were taken.
+    pub fn spend(self) -> ChargedAt {
+        ChargedAt(self.at)
     }
 
     /// Gives the units back, because the attempt was never made. What time has paid off since they were

@@ -69,7 +69,7 @@ impl<B: Body> LimitedBody<B> {
     pub(super) fn answer<E>(settings: &Arc<Settings<E>>, call: Call, mut response: Response<B>) -> Response<Self> {
         let Call { mut permit, asked, guard, watch } = call;
         let mut reading = Reading::of(&settings.classifier, &response, settings.peek);
-        let watch = watch.and_then(|watch| watch.see_head(&mut reading));
+        let mut watch = watch.and_then(|watch| watch.see_head(&mut reading));
         if let Some(guard) = guard.filter(|_| asked.is_granted_by(response.status())) {
             hand_over(permit, guard, reading.so_far(), &mut response);
             return response.map(Self::exempt);
@@ -79,7 +79,7 @@ impl<B: Body> LimitedBody<B> {
             let so_far = reading.so_far();
             let verdict = reading.end(None);
             let outcome = if bodiless { verdict.outcome } else { so_far };
-            if let Some(watch) = &watch {
+            if let Some(watch) = &mut watch {
                 watch.see(&verdict);
             }
             permit.finish(outcome);
@@ -178,7 +178,7 @@ impl Held {
     fn end(&mut self, trailers: Option<&HeaderMap>) {
         let verdict = self.reading.end(trailers);
         let outcome = verdict.outcome;
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = &mut self.watch {
             watch.see(&verdict);
         }
         self.finish(outcome);

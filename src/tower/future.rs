@@ -19,7 +19,7 @@ use tower_service::Service;
 use super::body::LimitedBody;
 use super::errors::ErrorMode;
 use super::head::Asked;
-use super::held_off::Watch;
+use super::held_off::{Entry, Watch};
 use super::layer::Settings;
 use super::upgrade::UpgradeGuard;
 use crate::limiter::Permit;
@@ -27,7 +27,7 @@ use crate::outcome::Outcome;
 use crate::rejection::Rejected;
 
 /// The wait for a permit. It owns the request's head, so that who asks can be read from it.
-type Acquire = Pin<Box<dyn Future<Output = (Result<Permit, Rejected>, Parts)> + Send>>;
+type Acquire = Pin<Box<dyn Future<Output = (Result<Entry, Rejected>, Parts)> + Send>>;
 
 pin_project! {
     /// The future of [`Limit`](super::Limit). Dropping it gives the permit back, or leaves the waiting room.
@@ -72,15 +72,15 @@ where
         Self { state: State::Calling { future, call: None }, settings }
     }
 
-    pub(super) fn admitted(settings: Arc<Settings<E>>, service: S, request: Parts, body: B, permit: Permit) -> Self {
-        Self { state: begin::<S, B, E>(&settings, service, request, body, permit), settings }
+    pub(super) fn admitted(settings: Arc<Settings<E>>, service: S, request: Parts, body: B, entry: Entry) -> Self {
+        Self { state: begin::<S, B, E>(&settings, service, request, body, entry), settings }
     }
 
     pub(super) fn waiting(settings: Arc<Settings<E>>, service: S, request: Parts, body: B) -> Self {
         let asks = Arc::clone(&settings);
         let acquire = Box::pin(async move {
-            let permit = asks.limiter.acquire(asks.admit(&request)).await;
-            (permit, request)
+            let entry = asks.enter(&request).await;
+            (entry, request)
         });
         Self { state: State::Waiting { acquire, next: Some((service, body)) }, settings }
     }
@@ -104,9 +104,9 @@ where
         loop {
             let next = match this.state.as_mut().project() {
                 StateProj::Waiting { acquire, next } => match ready!(acquire.as_mut().poll(cx)) {
-                    (Ok(permit), request) => {
+                    (Ok(entry), request) => {
                         let (service, body) = next.take().expect("a wait ends once");
-                        begin::<S, B, E>(this.settings, service, request, body, permit)
+                        begin::<S, B, E>(this.settings, service, request, body, entry)
                     }
                     (Err(rejected), request) => refuse::<S, B, E>(this.settings, rejected, &request),
                 },
@@ -130,13 +130,13 @@ fn begin<S, B, E>(
     mut service: S,
     mut request: Parts,
     body: B,
-    permit: Permit,
+    Entry { permit, watch }: Entry,
 ) -> State<S, B, S::Future, E::Error>
 where
     S: Service<Request<B>>,
     E: ErrorMode<S::Error>,
 {
-    let watch = match settings.pass(&request) {
+    let watch = match watch.map_or_else(|| settings.pass(&request), |watch| Ok(Some(watch))) {
         Ok(watch) => watch,
         Err(rejected) => return refuse::<S, B, E>(settings, rejected, &request),
     };

@@ -11,11 +11,12 @@ use tower_layer::Layer;
 
 use super::deadline::DeadlineSource;
 use super::errors::{BoxErrors, KeepErrors};
-use super::held_off::KeyBy;
+use super::held_off::{KeyBy, UnitsBy};
 use super::reading::DEFAULT_PEEK;
 use super::rejection::{Refusal, RefusalBody, RefusalStatus, Side};
 use super::service::Limit;
 use crate::classify::Classifier;
+use crate::client::Destination;
 use crate::clock;
 use crate::deadline::Deadline;
 use crate::hold_off::HoldOff;
@@ -62,6 +63,9 @@ pub(super) struct Settings<E> {
     pub(super) peek: usize,
     pub(super) hold_off: Option<HoldOff>,
     pub(super) key_by: Option<Arc<KeyBy>>,
+    /// Asked in place of limiter and hold-off.
+    pub(super) destination: Option<Destination>,
+    pub(super) units_by: Option<Arc<UnitsBy>>,
     admit_by: Option<Arc<AdmitBy>>,
     exempt_by: Option<Arc<ExemptBy>>,
 }
@@ -115,6 +119,22 @@ impl LimitLayer<BoxErrors> {
         Self::with(limiter, BoxErrors::default(), Side::Outbound)
     }
 
+    /// For a client, with all that stands before this destination: each call waits for its hold-off,
+    /// its ceiling and its limiter in one go, and tells them how it ended. The destination's own
+    /// hold-off counts, not [`LimitLayer::hold_off`].
+    pub fn to(destination: Destination) -> Self {
+        let mut layer = Self::client(destination.limiter().clone());
+        layer.change().destination = Some(destination);
+        layer
+    }
+
+    /// Says how many units of the destination's ceiling a request takes; 0 takes none. Default: 1.
+    #[must_use]
+    pub fn units_by(mut self, by: impl Fn(&Parts) -> u32 + Send + Sync + 'static) -> Self {
+        self.change().units_by = Some(Arc::new(by));
+        self
+    }
+
     /// Fails with [`Rejected`] as the error when the limiter refuses, in place of a response.
     #[must_use]
     pub fn refuse_by_error(mut self) -> Self {
@@ -138,6 +158,8 @@ impl<E: Clone> LimitLayer<E> {
                 peek: DEFAULT_PEEK,
                 hold_off: None,
                 key_by: None,
+                destination: None,
+                units_by: None,
                 admit_by: None,
                 exempt_by: None,
             }),

@@ -60,18 +60,27 @@ where
             return ResponseFuture::exempt(settings, ready, request, body);
         }
         settings.arrived(&mut request);
+        if let Some(destination) = &settings.destination {
+            if settings.waits {
+                return ResponseFuture::waiting(settings, ready, request, body);
+            }
+            return match settings.try_enter(destination, &request) {
+                Ok(entry) => ResponseFuture::admitted(settings, ready, request, body, entry),
+                Err(rejected) => ResponseFuture::refused(settings, rejected, &request),
+            };
+        }
         let admit = settings.admit(&request);
         if let Err(rejected) = settings.look(&request, &admit) {
             return ResponseFuture::refused(settings, rejected, &request);
         }
         if settings.waits {
             match settings.limiter.acquire_if_free(&admit) {
-                Some(permit) => ResponseFuture::admitted(settings, ready, request, body, permit),
+                Some(permit) => ResponseFuture::admitted(settings, ready, request, body, permit.into()),
                 None => ResponseFuture::waiting(settings, ready, request, body),
             }
         } else {
             match settings.limiter.try_acquire_with(&admit) {
-                Ok(permit) => ResponseFuture::admitted(settings, ready, request, body, permit),
+                Ok(permit) => ResponseFuture::admitted(settings, ready, request, body, permit.into()),
                 Err(rejected) => ResponseFuture::refused(settings, rejected, &request),
             }
         }
