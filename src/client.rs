@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 pub use attempt::Attempt;
 pub(crate) use attempt::Listeners;
 
-use crate::ceiling::{Ceiling, Charge, ChargedAt};
+use crate::ceiling::{Budget, Ceiling, Charge, ChargedAt};
 use crate::clock;
 use crate::hold_off::HoldOff;
 use crate::limiter::{Admit, Limiter, Permit};
-use crate::rejection::Rejected;
+use crate::rejection::{RejectReason, Rejected};
 
 /// What stands between callers and one destination: a limiter, and a ceiling and a hold-off if they are
 /// wanted. Clones are the same. Where only the rate matters, a limiter in
@@ -54,6 +54,7 @@ pub struct Destination {
     limiter: Limiter,
     ceiling: Option<Ceiling>,
     hold_off: Option<HoldOff>,
+    budget: Option<Budget>,
     longest_wait: Duration,
 }
 
@@ -124,7 +125,7 @@ impl<'a> Ask<'a> {
 impl Destination {
     /// How many may be in flight is up to this limiter.
     pub fn new(limiter: Limiter) -> Self {
-        Self { limiter, ceiling: None, hold_off: None, longest_wait: LONGEST_WAIT }
+        Self { limiter, ceiling: None, hold_off: None, budget: None, longest_wait: LONGEST_WAIT }
     }
 
     /// How many may leave in a stretch of time.
@@ -138,6 +139,15 @@ impl Destination {
     #[must_use]
     pub fn hold_off(mut self, hold_off: HoldOff) -> Self {
         self.hold_off = Some(hold_off);
+        self
+    }
+
+    /// How many attempts may be made at all. For one run (a backfill, say), put it on a clone of the
+    /// destination that the run alone uses. Attempts count, however they end; those that are refused
+    /// are none.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
         self
     }
 
@@ -177,7 +187,7 @@ impl Destination {
         let until = self.until(&ask);
         loop {
             if let Some(hold_off) = &self.hold_off {
-                hold_off.wait_out(ask.key, Some(until)).await?;
+                hold_off.wait_out(ask.key, Some(until)).await.map_err(|held| self.held(&ask, &held))?;
             }
             let charge = self.charge(&ask, until).await?;
             let permit = self.limiter.acquire(admit).await?;
@@ -190,10 +200,10 @@ impl Destination {
                 charge => charge,
             };
             match self.may_leave(ask.key) {
-                Ok(()) => return Ok(self.attempt(permit, charge, ask.key)),
+                Ok(()) => return self.leaves(&ask, permit, charge),
                 // It was opened meanwhile: back to the beginning, where it is waited for.
-                Err(rejected) if clock::now() + rejected.retry_after < until => {}
-                Err(rejected) => return Err(rejected),
+                Err(held) if clock::now() + held.retry_after < until => {}
+                Err(held) => return Err(self.held(&ask, &held)),
             }
         }
     }
@@ -206,8 +216,8 @@ impl Destination {
         let charge = self.charge_now(&ask)?;
         let admit = ask.admit_in_time();
         let permit = self.limiter.try_acquire_with(&admit)?;
-        self.may_leave(ask.key)?;
-        Ok(self.attempt(permit, charge, ask.key))
+        self.may_leave(ask.key).map_err(|held| self.held(&ask, &held))?;
+        self.leaves(&ask, permit, charge)
     }
 
     async fn charge(&self, ask: &Ask<'_>, until: Instant) -> Result<Option<Refundable<'_>>, Rejected> {
@@ -233,10 +243,19 @@ impl Destination {
         ask.deadline.map_or(own, |theirs| theirs.min(own))
     }
 
-    fn attempt(&self, permit: Permit, charge: Option<Refundable<'_>>, key: &str) -> Attempt {
+    /// A hold-off's refusal with the limiter's numbers, and counted there.
+    fn held(&self, ask: &Ask<'_>, held: &Rejected) -> Rejected {
+        self.limiter.refuse(&ask.admit, RejectReason::HoldOff, held.retry_after)
+    }
+
+    /// All have agreed. What the budget is asked for is spent, so it comes last.
+    fn leaves(&self, ask: &Ask<'_>, permit: Permit, charge: Option<Refundable<'_>>) -> Result<Attempt, Rejected> {
+        if self.budget.as_ref().is_some_and(|budget| budget.spend().is_err()) {
+            return Err(self.limiter.refuse(&ask.admit, RejectReason::BudgetSpent, LONGEST_WAIT));
+        }
         let charged = self.ceiling.clone().zip(charge.map(Refundable::keep));
-        let held = self.hold_off.clone().map(|hold_off| (hold_off, key.into()));
-        Attempt::new(permit, Listeners::new(charged, held))
+        let held = self.hold_off.clone().map(|hold_off| (hold_off, ask.key.into()));
+        Ok(Attempt::new(permit, Listeners::new(charged, held)))
     }
 }
 

@@ -27,11 +27,13 @@ pub enum RejectReason {
     HoldOff,
     /// A ceiling's rate is used up.
     Ceiling,
+    /// The run's budget of attempts is spent.
+    BudgetSpent,
 }
 
 impl RejectReason {
     /// Every reason, in the order of [`RejectReason::index`].
-    pub const ALL: [RejectReason; 9] = [
+    pub const ALL: [RejectReason; 10] = [
         RejectReason::LimitReached,
         RejectReason::ClassCap,
         RejectReason::QueueFull,
@@ -41,6 +43,7 @@ impl RejectReason {
         RejectReason::Closed,
         RejectReason::HoldOff,
         RejectReason::Ceiling,
+        RejectReason::BudgetSpent,
     ];
 
     /// The label used in metrics, JSON and logs.
@@ -55,6 +58,7 @@ impl RejectReason {
             RejectReason::Closed => "closed",
             RejectReason::HoldOff => "hold_off",
             RejectReason::Ceiling => "ceiling",
+            RejectReason::BudgetSpent => "budget_spent",
         }
     }
 
@@ -65,7 +69,14 @@ impl RejectReason {
 
     /// Whether the limit was what refused (directly, or by a wait that was too long).
     pub const fn is_for_the_limit(self) -> bool {
-        !matches!(self, RejectReason::Closed | RejectReason::HoldOff | RejectReason::Ceiling | RejectReason::ClassCap)
+        !matches!(
+            self,
+            RejectReason::Closed
+                | RejectReason::HoldOff
+                | RejectReason::Ceiling
+                | RejectReason::ClassCap
+                | RejectReason::BudgetSpent
+        )
     }
 }
 

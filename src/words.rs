@@ -65,6 +65,7 @@ impl RejectReason {
             RejectReason::Closed => "the limiter is closed",
             RejectReason::HoldOff => "the downstream asked to be left alone for a while",
             RejectReason::Ceiling => "the ceiling's rate is used up",
+            RejectReason::BudgetSpent => "the run's budget of attempts is spent",
         }
     }
 
@@ -88,6 +89,7 @@ impl RejectReason {
                 "send less, or ask the downstream's owner for a larger allowance; it ends by itself (hold_off.cap)"
             }
             RejectReason::Ceiling => "a larger quota on the other side, or callers that ask less often",
+            RejectReason::BudgetSpent => "a larger budget for the run, or a look at why so many attempts fail",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::ceiling::Ceiling;
+use tidegate::ceiling::{Budget, Ceiling};
 use tidegate::classify::{Verdict, Wait, WaitSource};
 use tidegate::client::{Ask, Destination};
 use tidegate::{Deadline, HoldOff, Limiter, Outcome, RejectReason};
@@ -138,4 +138,21 @@ async fn those_who_waited_for_the_limiter_do_not_leave_all_at_once() {
         let within = left[i..].iter().take_while(|at| **at - *first < Duration::from_secs(1)).count();
         assert!(within <= 10 + 2 + 1, "{within} left within a second");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_counts_attempts_and_refusals_are_none() {
+    let limiter = limiter(1);
+    let ceiling = Ceiling::builder("test").rate(10.0).burst(10).build().unwrap();
+    let budget = Budget::new(2);
+    let run = Destination::new(limiter.clone()).ceiling(ceiling.clone()).budget(budget.clone());
+    let held = limiter.try_acquire().unwrap();
+    assert_eq!(run.try_begin(Ask::new()).unwrap_err().reason, RejectReason::LimitReached);
+    held.finish(Outcome::Success);
+    assert_eq!(budget.left(), 2);
+    for _ in 0..2 {
+        run.begin(Ask::new()).await.unwrap().finish(&Verdict::of(Outcome::Fault));
+    }
+    assert_eq!(run.begin(Ask::new()).await.unwrap_err().reason, RejectReason::BudgetSpent);
+    assert_eq!((spent(&ceiling), limiter.snapshot().in_flight), (2, 0));
 }

@@ -16,7 +16,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use reqwest_middleware::ClientWithMiddleware;
-use tidegate::ceiling::Ceiling;
+use tidegate::ceiling::{Budget, Ceiling};
 use tidegate::client::Destination;
 use tidegate::client::reqwest::{Chain, Idempotent, RetryMiddleware};
 use tidegate::retry::{Repeat, RetryBudget, RetryPolicy};
@@ -362,4 +362,29 @@ async fn a_failing_server_is_sent_no_more_than_the_budget_allows() {
     }
     gate.until_idle().await;
     assert_eq!((server.hits(), gate.charged()), (110, 110), "a hundred calls and the reserve");
+}
+
+#[tokio::test]
+async fn a_date_is_waited_for() {
+    let date = httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(2));
+    let server = Server::start([Say::Status(503, vec![("retry-after", date)], "")]).await;
+    let gate = Gate::new(1);
+    let began = std::time::Instant::now();
+    assert_eq!(gate.client(RetryPolicy::default()).get(server.url()).send().await.unwrap().status(), 200);
+    // A date is a whole second, and so up to one earlier than it was meant.
+    assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
+    assert_eq!((server.hits(), gate.charged()), (2, 2));
+}
+
+#[tokio::test]
+async fn a_run_with_a_budget_makes_that_many_attempts_though_all_fail() {
+    let server = Server::start((0..100).map(|_| say(503))).await;
+    let gate = Gate::new(1);
+    let to = Destination::new(gate.limiter.clone()).ceiling(gate.ceiling.clone()).budget(Budget::new(5));
+    let retry = RetryMiddleware::new(RetryPolicy::default().attempts(4).backoff(MS, MS));
+    let client = Chain::new(LimitLayer::to(to)).retry(retry).build(plain()).unwrap();
+    assert_eq!(client.get(server.url()).send().await.unwrap().status(), 503);
+    let error = client.get(server.url()).send().await.unwrap_err();
+    assert_eq!(rejected(&error).expect("a refusal").reason, RejectReason::BudgetSpent);
+    assert_eq!((server.hits(), gate.charged()), (5, 5));
 }

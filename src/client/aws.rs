@@ -51,7 +51,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::Destination;
-use crate::rejection::Rejected;
+use crate::rejection::{RejectReason, Rejected};
 use crate::tower::{BoxError, BoxErrors, LimitLayer};
 
 /// The longest that an attempt waits: well below the five minutes for which its signature is good.
@@ -160,11 +160,17 @@ fn head(request: &HttpRequest) -> Result<Request<()>, http::Error> {
 fn plain(error: BoxError, on_refusal: OnRefusal) -> ConnectorError {
     match error.downcast::<Failed>() {
         Ok(failed) => failed.0,
-        Err(error) if error.is::<Rejected>() && on_refusal == OnRefusal::Throttling => {
+        Err(error) if on_refusal == OnRefusal::Throttling && may_come_back(&error) => {
             ConnectorError::other(error, Some(ErrorKind::ThrottlingError))
         }
         Err(error) => ConnectorError::other(error, None),
     }
+}
+
+/// Whether a refusal is one of this moment: coming back later may help.
+fn may_come_back(error: &BoxError) -> bool {
+    let reason = error.downcast_ref::<Rejected>().map(|rejected| rejected.reason);
+    reason.is_some_and(|reason| !matches!(reason, RejectReason::Closed | RejectReason::BudgetSpent))
 }
 
 /// The SDK's connector, for one request. Beside the body, its answer waits where the connector looks.
