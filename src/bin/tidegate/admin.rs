@@ -134,14 +134,12 @@ async fn in_time(request: Request, next: Next) -> Response {
 }
 
 /// Each scrape starts from an empty recorder: removed limiters leave no series behind, and nothing
-/// grows between scrapes.
+/// grows between scrapes. The recorder has the few numbers of the process; those of limiters are written
+/// past it, since there may be a thousand of them.
 async fn scrape(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
     let recorder = PrometheusBuilder::new().build_recorder();
     ::metrics::with_local_recorder(&recorder, || {
         metrics::describe();
-        for limiter in admin.live.limiters() {
-            metrics::record(&limiter.snapshot());
-        }
         for hold_off in admin.live.hold_offs() {
             metrics::record_hold_off(&hold_off.snapshot());
         }
@@ -151,7 +149,9 @@ async fn scrape(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
         admin.live.alerts().rejections(metrics::record_route_rejections);
         record_alerts(&admin.live.alerts().status());
     });
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], recorder.handle().render())
+    let mut text = metrics::Text::default();
+    admin.live.limiters().iter().for_each(|limiter| text.limiter(&limiter.snapshot()));
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text.render(&recorder.handle().render()))
 }
 
 fn record_alerts(status: &Status) {
