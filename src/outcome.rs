@@ -16,7 +16,7 @@ use std::fmt;
 /// | `Overloaded` | at most one decrease a window | as a lower bound |
 /// | `Fault` | unchanged | never |
 /// | `Exhausted` | unchanged | never |
-/// | `Caller` | unchanged | yes (it was served) |
+/// | `Caller` | unchanged | never |
 /// | `Cancelled` | unchanged | as a lower bound, when already above the baseline |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -67,9 +67,15 @@ impl Outcome {
         self as usize
     }
 
-    /// Whether the request was really served, so that its duration is a latency.
+    /// Whether the request was really served.
     pub const fn is_served(self) -> bool {
         matches!(self, Outcome::Success | Outcome::Caller)
+    }
+
+    /// Whether its duration teaches a law what work takes. A caller's mistake is answered without the
+    /// work, in a moment as a rule: as a latency it would make the downstream look faster than it is.
+    pub const fn is_latency(self) -> bool {
+        matches!(self, Outcome::Success)
     }
 
     /// Whether the outcome says that the downstream was asked for too much.

@@ -86,7 +86,7 @@ impl Window<'_> {
 
     /// Latencies of the requests that were served, in seconds.
     pub fn latencies(&self) -> impl Iterator<Item = f64> + '_ {
-        self.samples.iter().filter(|s| s.outcome.is_served()).map(|s| s.latency().as_secs_f64())
+        self.samples.iter().filter(|s| s.outcome.is_latency()).map(|s| s.latency().as_secs_f64())
     }
 
     /// Mean latency of the requests that were served, in seconds; `None` without samples.

@@ -166,7 +166,7 @@ fn a_law_at_the_minimum_comes_back() {
 /// The same good answers, with and without fast failures among them, teach the same latency.
 #[test]
 fn a_fast_failure_teaches_no_law() {
-    for outcome in [Outcome::Fault, Outcome::Exhausted, Outcome::Throttled] {
+    for outcome in [Outcome::Fault, Outcome::Exhausted, Outcome::Throttled, Outcome::Caller] {
         for law in moving() {
             let name = law.name();
             let mut run = Run::new(law, 20.0);

@@ -390,3 +390,35 @@ async fn requests_cancelled_by_impatient_callers_do_not_move_the_limit() {
     }
     assert_eq!(limiter.snapshot().limit, 20);
 }
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_begin_well_and_are_refused_inside_lower_the_limit() {
+    for end in [Outcome::Overloaded, Outcome::Throttled, Outcome::Success] {
+        let limiter = Limiter::builder("model").bounds(1, 100).initial(40).build().expect("good");
+        for _ in 0..200 {
+            let held: Vec<_> = (0..20).map_while(|_| limiter.try_acquire().ok()).collect();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            for mut permit in held {
+                permit.observe(Outcome::Success);
+                permit.finish(end);
+            }
+        }
+        let limit = limiter.snapshot().limit;
+        assert_eq!(limit < 20, end != Outcome::Success, "{end:?}: {limit}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_mistakes_are_counted_and_teach_no_latency() {
+    let limiter = Limiter::builder("api").bounds(1, 100).initial(40).build().expect("good");
+    for _ in 0..200 {
+        let (good, bad) = (limiter.try_acquire().expect("room"), limiter.try_acquire().expect("room"));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        bad.finish(Outcome::Caller);
+        tokio::time::sleep(Duration::from_millis(99)).await;
+        good.finish(Outcome::Success);
+    }
+    let now = limiter.snapshot();
+    assert_eq!(now.finished.of(Outcome::Caller), 200);
+    assert!(now.typical_latency >= Duration::from_millis(99), "{:?}", now.typical_latency);
+}

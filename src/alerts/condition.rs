@@ -29,6 +29,8 @@ pub struct Vitals {
     pub queued: u32,
     /// Refusals for the limit so far, those of shadow mode included.
     pub rejected: u64,
+    /// Answers so far that said "too fast" or "too many".
+    pub pressed: u64,
     /// The substitute in use.
     pub fallback: Option<&'static str>,
     /// Whether cuts have changed nothing.
@@ -48,6 +50,7 @@ impl Vitals {
             in_flight: now.in_flight,
             queued: now.queued,
             rejected: for_the_limit.map(|reason| now.rejected(reason)).sum::<u64>() + now.would_reject,
+            pressed: now.finished.of(Outcome::Throttled) + now.finished.of(Outcome::Overloaded),
             fallback: now.fallback.map(|fallback| fallback.as_str()),
             futile: now.learned.shedding_is_futile,
             exhausted: now.finished.of(Outcome::Exhausted),
@@ -95,6 +98,7 @@ impl Watched {
 
     fn look(&mut self, limiter: &Arc<str>, now: Vitals, at: Nanos, pinned_for: Duration) -> Vec<(Subject, Seen)> {
         let refuses = now.rejected > self.before.rejected;
+        let pressed = now.pressed > self.before.pressed;
         let exhausted = now.exhausted.saturating_sub(self.before.exhausted);
         let movable = now.min < now.max;
         let since = |was: Option<Nanos>, pinned: bool| pinned.then(|| was.unwrap_or(at));
@@ -103,7 +107,7 @@ impl Watched {
         let pinned = |since: Option<Nanos>| since.is_some_and(|since| at.since(since) >= pinned_for);
         let used_up = now.in_flight >= now.limit && (refuses || now.queued > 0);
         let states = [
-            (Kind::LimitAtMin, pinned(self.at_min_since) && refuses),
+            (Kind::LimitAtMin, pinned(self.at_min_since) && (refuses || pressed)),
             (Kind::LimitAtMax, pinned(self.at_max_since) && used_up),
             (Kind::Fallback, now.fallback.is_some()),
             (Kind::SheddingFutile, now.futile),
@@ -161,7 +165,10 @@ mod tests {
             let found = conditions.look(&name, refusing, at(second));
             assert_eq!(kinds(&found), if second >= 60 { vec![Kind::LimitAtMin] } else { vec![] }, "at {second}");
         }
-        let refuses_nothing = Vitals { rejected: 119, ..vitals(4) };
+        let pressed = Vitals { rejected: 119, pressed: 1, ..vitals(4) };
+        let found = conditions.look(&name, pressed, at(119));
+        assert_eq!(found[0].0.kind, Kind::LimitAtMin, "a minimum above what the downstream carries");
+        let refuses_nothing = pressed;
         assert!(conditions.look(&name, refuses_nothing, at(120)).is_empty());
     }
 

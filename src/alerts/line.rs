@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
 
@@ -23,14 +23,16 @@ pub(super) struct Post {
     pub(super) client: Option<reqwest::Client>,
     pub(super) instance: String,
     pub(super) clock: Clock,
+    started: SystemTime,
     /// The aggregator's time and wall time at one moment, taken together so that texts do not wander.
     stamp: Mutex<Stamp>,
 }
 
 impl Post {
     pub(super) fn new(client: Option<reqwest::Client>, instance: String) -> Self {
-        let stamp = Mutex::new(Stamp { wall: clock::wall(), now: Nanos(0) });
-        Self { client, instance, clock: Clock::new(), stamp }
+        let started = clock::wall();
+        let stamp = Mutex::new(Stamp { wall: started, now: Nanos(0) });
+        Self { client, instance, clock: Clock::new(), started, stamp }
     }
 
     pub(super) fn stamp(&self) -> Stamp {
@@ -144,7 +146,7 @@ impl Line {
 
     fn envelope(&self) -> Envelope<'_> {
         let message = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
-        Envelope { instance: &self.post.instance, message, stamp: self.post.stamp() }
+        Envelope { instance: &self.post.instance, started: self.post.started, message, stamp: self.post.stamp() }
     }
 
     fn take(&self) -> Option<Load> {

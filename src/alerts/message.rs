@@ -4,7 +4,7 @@
 //!
 //! ```json
 //! {
-//!   "version": 1, "source": "tidegate", "instance": "gw-1", "message": 7,
+//!   "version": 1, "source": "tidegate", "instance": "gw-1", "started": "2026-11-30T08:00:00.000Z", "message": 7,
 //!   "sent_at": "2026-12-01T10:00:00.000Z", "status": "firing", "catch_up": false,
 //!   "text": "payments: requests refused (queue_full on /pay), 1234 times in 60 s, ...",
 //!   "alerts": [{
@@ -21,7 +21,8 @@
 //! ```
 //!
 //! `key` is the same on every instance, and `instance`, `episode` and `sequence` tell one notice
-//! from another: a receiver merges by `key` and keeps the highest `sequence` of each instance.
+//! from another: a receiver merges by `key` and keeps the highest `sequence` of each instance. They begin
+//! anew with the process: of two messages of an instance, one with a later `started` is the newer one.
 //! `count` is since the notice before, `total` since the episode began. `status` is `resolved`
 //! when every alert in it is. A body never grows past what the receiver takes: the alerts with the
 //! fewest events are left out then, and `more` says how many and with how many events.
@@ -60,6 +61,8 @@ impl Stamp {
 pub struct Envelope<'a> {
     /// Which process speaks.
     pub instance: &'a str,
+    /// When it began to speak, the same in all its messages.
+    pub started: SystemTime,
     /// Counts the messages to this receiver.
     pub message: u64,
     /// The time.
@@ -88,6 +91,7 @@ pub fn webhook(batch: &Batch, envelope: Envelope<'_>, most_bytes: usize) -> Stri
         "version": 1,
         "source": "tidegate",
         "instance": envelope.instance,
+        "started": rfc3339(envelope.started),
         "message": envelope.message,
         "sent_at": rfc3339(envelope.stamp.wall),
         "status": if resolved { "resolved" } else { "firing" },

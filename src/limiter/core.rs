@@ -175,6 +175,14 @@ impl Core {
         self.close_window_if_due(end);
     }
 
+    /// A timed request whose answer began well was refused after all: in trailers, or inside a stream. Its
+    /// latency was taken; what is left to tell the law is the refusal, which took no time of its own.
+    #[cold]
+    pub(super) fn late_pressure(&self, in_flight: u32, outcome: Outcome) {
+        let now = self.clock.now();
+        self.recorder.sample(Sample { start: now, end: now, in_flight, outcome });
+    }
+
     /// A timed request gives its place back.
     #[inline(never)]
     pub(super) fn record_hold(&self, start: Nanos) {

@@ -71,10 +71,14 @@ impl Held {
     fn end(&mut self, core: &Core, outcome: Option<Outcome>) {
         let outcome = outcome.or(self.observed.outcome()).unwrap_or(Outcome::Cancelled);
         core.recorder.finished(outcome);
-        self.observe(core, outcome);
         if self.start != Nanos::NEVER {
+            let known = self.observed.outcome().is_some_and(|before| before != outcome);
+            if known && outcome.is_pressure() {
+                core.late_pressure(self.in_flight, outcome);
+            }
             core.record_hold(self.start);
         }
+        self.observe(core, outcome);
         match self.place >> WEIGHT_BITS {
             0 => core.gate.leave(self.place),
             class => core.gate.leave_place(class, self.weight()),

@@ -173,7 +173,7 @@ impl Sampler {
         let (n, sum) = self
             .samples
             .iter()
-            .filter(|s| s.outcome.is_served())
+            .filter(|s| s.outcome.is_latency())
             .fold((0_u32, 0.0), |(n, sum), s| (n + 1, sum + s.latency().as_secs_f64()));
         if n > 0 {
             let mean = sum / f64::from(n);

@@ -12,8 +12,8 @@ use tokio::net::TcpListener;
 use super::files::{dashboards, queries};
 use super::system::{Dir, Process, free_port, program};
 
-/// Nothing in a config makes a shadow law run, so these have no series.
-const WITHOUT_SERIES: [&str; 2] = ["tidegate_shadow_limit", "tidegate_shadow_would_reject_total"];
+/// Nothing in a config makes a shadow law run, and the gateway has no breaker, so these have no series.
+const WITHOUT_SERIES: [&str; 3] = ["tidegate_shadow_limit", "tidegate_shadow_would_reject_total", "tidegate_breaker_"];
 
 #[derive(serde::Deserialize)]
 struct Ask {

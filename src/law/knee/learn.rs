@@ -53,7 +53,7 @@ impl Knee {
         let (mean, mean_ln, behind) = self.expected(level);
         let ln = latency.ln();
         let (residual, residual_ln) = if mean > 0.0 { (latency / mean - 1.0, ln - mean_ln) } else { (0.0, 0.0) };
-        if sample.outcome.is_served() {
+        if sample.outcome.is_latency() {
             self.long.add(level, latency, ln, weight);
             self.short.add(level, latency, ln, weight);
             self.pair.add(sample.start, latency, f64::from(sample.in_flight.max(1)).ln(), weight);
