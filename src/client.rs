@@ -16,6 +16,8 @@ pub mod reqwest;
 
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout_at;
+
 pub use attempt::Attempt;
 pub(crate) use attempt::Listeners;
 
@@ -77,6 +79,9 @@ impl Default for Units {
 }
 
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// When to come back after a wait that was too long: nobody knows better.
+const SOON: Duration = Duration::from_secs(1);
 
 /// A charge may wait so long for its permit and still count as that of the moment. It bounds by how
 /// much more than a burst can leave at once: a tenth of a second's worth.
@@ -151,8 +156,8 @@ impl Destination {
         self
     }
 
-    /// The longest that an attempt waits for hold-off and ceiling, also when its deadline is later.
-    /// Default 60 s. The limiter's waiting room has a bound of its own.
+    /// The longest that an attempt waits here in all, also when its deadline is later. Default 60 s.
+    /// The parts' own bounds count too.
     #[must_use]
     pub fn longest_wait(mut self, longest: Duration) -> Self {
         self.longest_wait = longest;
@@ -190,13 +195,19 @@ impl Destination {
                 hold_off.wait_out(ask.key, Some(until)).await.map_err(|held| self.held(&ask, &held))?;
             }
             let charge = self.charge(&ask, until).await?;
-            let permit = self.limiter.acquire(admit).await?;
+            let permit = match timeout_at(until.into(), self.limiter.acquire(admit)).await {
+                Ok(permit) => permit?,
+                Err(_) => return Err(self.limiter.refuse(&ask.admit, RejectReason::QueueTimeout, SOON)),
+            };
             let charge = match charge {
                 // It waited along for the permit, and others with it: together they would leave at once.
-                Some(charge) if !charge.is_fresh() => match self.charge_now(&ask) {
-                    Ok(anew) => anew,
-                    Err(_) => continue,
-                },
+                Some(charge) if !charge.is_fresh() => {
+                    drop(charge);
+                    match self.charge_now(&ask) {
+                        Ok(anew) => anew,
+                        Err(_) => continue,
+                    }
+                }
                 charge => charge,
             };
             match self.may_leave(ask.key) {
@@ -259,8 +270,7 @@ impl Destination {
     }
 }
 
-/// A charge that is refunded unless the attempt is made. An old one is not: what it was for has gone
-/// by, and given back it would let others leave who may not.
+/// A charge that is refunded unless the attempt is made.
 struct Refundable<'a> {
     charge: Option<Charge<'a>>,
     at: Instant,
@@ -282,9 +292,7 @@ impl<'a> Refundable<'a> {
 
 impl Drop for Refundable<'_> {
     fn drop(&mut self) {
-        if self.is_fresh()
-            && let Some(charge) = self.charge.take()
-        {
+        if let Some(charge) = self.charge.take() {
             charge.refund();
         }
     }

@@ -156,3 +156,15 @@ async fn a_budget_counts_attempts_and_refusals_are_none() {
     assert_eq!(run.begin(Ask::new()).await.unwrap_err().reason, RejectReason::BudgetSpent);
     assert_eq!((spent(&ceiling), limiter.snapshot().in_flight), (2, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_longer_than_the_destination_allows() {
+    let limiter = limiter(1);
+    let ceiling = Ceiling::builder("test").rate(10.0).build().unwrap();
+    let destination = Destination::new(limiter.clone()).ceiling(ceiling.clone()).longest_wait(Duration::from_secs(5));
+    let _held = limiter.try_acquire().unwrap();
+    let began = now();
+    let refused = destination.begin(Ask::new()).await.unwrap_err();
+    assert_eq!((refused.reason, spent(&ceiling)), (RejectReason::QueueTimeout, 0));
+    assert!(now() - began < Duration::from_secs(6), "the waiting room alone would have kept it for thirty");
+}

@@ -388,3 +388,35 @@ async fn a_run_with_a_budget_makes_that_many_attempts_though_all_fail() {
     assert_eq!(rejected(&error).expect("a refusal").reason, RejectReason::BudgetSpent);
     assert_eq!((server.hits(), gate.charged()), (5, 5));
 }
+
+#[tokio::test]
+async fn redirects_are_followed_above_the_limit_and_each_is_charged() {
+    let (server, other) = (Server::start([]).await, Server::start([]).await);
+    let gate = Gate::new(1);
+    let retry = RetryMiddleware::new(RetryPolicy::default().backoff(MS, MS));
+    let chain = Chain::new(gate.layer()).retry(retry).follow_redirects(3);
+    let client = chain.build(plain()).unwrap();
+    let to = |status: u16, location: String| Say::Status(status, vec![("location", location)], "");
+
+    server.script.lock().unwrap().extend([to(307, "/second".into()), say(503), to(302, other.url())]);
+    let request = client.put(server.url()).bearer_auth("secret").header("x-route", "east").body("new");
+    let response = request.send().await.unwrap();
+    assert_eq!((response.status(), response.url().as_str()), (StatusCode::OK, other.url().as_str()));
+    drop(response);
+    gate.until_idle().await;
+    assert_eq!((server.hits(), other.hits(), gate.charged()), (3, 1, 4));
+    let (method, headers, body) = other.seen.lock().unwrap()[0].clone();
+    assert_eq!((method, &*body, &headers["x-route"]), (Method::PUT, &b"new"[..], &"east".parse().unwrap()));
+    assert!(!headers.contains_key("authorization"), "another host is not told");
+    assert!(server.seen.lock().unwrap().iter().all(|(_, headers, _)| headers.contains_key("authorization")));
+
+    server.script.lock().unwrap().push_back(to(303, "/done".into()));
+    assert_eq!(client.post(server.url()).body("form").send().await.unwrap().status(), 200);
+    let (method, _, body) = server.seen.lock().unwrap()[4].clone();
+    assert_eq!((method, body.len()), (Method::GET, 0));
+
+    server.script.lock().unwrap().extend((0..10).map(|_| to(302, "/".into())));
+    assert_eq!(client.get(server.url()).send().await.unwrap().status(), 302, "one too many is handed on");
+    gate.until_idle().await;
+    assert_eq!((server.hits(), gate.charged()), (9, 10));
+}

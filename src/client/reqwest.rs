@@ -37,6 +37,7 @@
 mod chain;
 mod limit;
 mod peek;
+mod redirect;
 mod retry;
 
 pub use chain::Chain;
