@@ -63,6 +63,11 @@ pub use limiter::{
 pub use outcome::Outcome;
 pub use rejection::{RejectReason, Rejected, Rejection};
 
+/// The page's examples are compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/outcomes.md")]
+struct Outcomes;
+
 /// The README's example is compiled and run with the doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -39,6 +39,7 @@ const CHARTS = [
     line("deadline_unmeetable", "deadline cannot be met", "--pink", [8, 3, 2, 3], { quiet: true }),
     line("client_deadline", "deadline passed", "--green", [10, 4], { quiet: true }),
     line("closed", "closed", "--grey", [4, 2], { quiet: true }),
+    line("hold_off", "held off", "--orange", [1, 3], { quiet: true }),
     line("would_reject", "would refuse (shadow)", "--sky", [1, 3], { quiet: true }),
   ] },
 ];
