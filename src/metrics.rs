@@ -107,6 +107,8 @@ pub const HOLD_OFF_CAPPED: &str = "tidegate_hold_off_capped_total";
 /// Requests that were refused because of a hold-off.
 pub const HOLD_OFF_REFUSED: &str = "tidegate_hold_off_refused_total";
 
+/// Answers of an upstream that were not good, by the `rule` that said so and its `outcome`.
+pub const ANSWERS: &str = "tidegate_answers_total";
 /// 1 for the state that a breaker is in, by `breaker` and `state`.
 pub const BREAKER_STATE: &str = "tidegate_breaker_state";
 /// How often a breaker opened.
@@ -133,6 +135,7 @@ pub fn describe() {
     describe_counter!(HOLD_OFF_OPENED, "Hold-offs that were opened, by who said how long");
     describe_counter!(HOLD_OFF_CAPPED, "Hold-offs that were cut to the cap");
     describe_counter!(HOLD_OFF_REFUSED, "Requests that were refused because of a hold-off");
+    describe_counter!(ANSWERS, "Answers of an upstream that were not good, by the rule that said so");
     describe_gauge!(BREAKER_STATE, "1 for the state that a breaker is in");
     describe_counter!(BREAKER_OPENED, "How often a breaker opened");
     describe_counter!(BREAKER_REFUSED, "Calls that a breaker refused");
@@ -167,6 +170,13 @@ pub fn record_hold_off(now: &HoldOffSnapshot) {
         let labels = [("destination", destination.clone()), ("source", source.as_str().to_owned())];
         counter!(HOLD_OFF_OPENED, &labels).absolute(now.opened(source));
     }
+}
+
+/// Writes how often a rule said that an upstream's answer was not good. To be called at a scrape.
+pub fn record_answers(upstream: &str, rule: &str, outcome: Outcome, count: u64) {
+    let labels =
+        [("upstream", upstream.to_owned()), ("rule", rule.to_owned()), ("outcome", outcome.as_str().to_owned())];
+    counter!(ANSWERS, &labels).absolute(count);
 }
 
 /// Writes a breaker's numbers. To be called at a scrape.

@@ -98,6 +98,54 @@ impl Events {
     }
 }
 
+/// Finds the trailers of gRPC-Web, which stand in a last frame inside the body.
+#[derive(Debug)]
+pub(crate) struct WebTrailers {
+    most: usize,
+    /// One byte of flags, four of length, as far as they have come.
+    header: [u8; 5],
+    have: usize,
+    left: u32,
+    text: Vec<u8>,
+}
+
+impl WebTrailers {
+    /// Of the trailers, at most `most` bytes are looked at.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, header: [0; 5], have: 0, left: 0, text: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.left > 0 {
+                let (part, rest) = bytes.split_at(bytes.len().min(self.left as usize));
+                // Flags: 0x80 for trailers, 1 for what is compressed and cannot be read here.
+                if self.header[0] & 0x81 == 0x80 {
+                    let room = self.most.saturating_sub(self.text.len());
+                    self.text.extend_from_slice(&part[..part.len().min(room)]);
+                }
+                self.left -= part.len() as u32;
+                bytes = rest;
+            } else {
+                self.header[self.have] = bytes[0];
+                self.have += 1;
+                bytes = &bytes[1..];
+                if self.have == self.header.len() {
+                    let [_, length @ ..] = self.header;
+                    (self.left, self.have) = (u32::from_be_bytes(length), 0);
+                }
+            }
+        }
+    }
+
+    /// Names and values; none when there were no trailers so far.
+    pub(crate) fn fields(&self) -> Vec<(String, String)> {
+        let text = String::from_utf8_lossy(&self.text);
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        fields.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+    }
+}
+
 fn begins_with_error(data: &[u8]) -> bool {
     let data = data.trim_ascii();
     if !data.starts_with(b"{") {
@@ -178,5 +226,23 @@ mod tests {
         let mut events = Events::new(64);
         (0..1000).for_each(|_| events.push(&[b'x'; 100]));
         assert!(events.line.capacity() <= 128);
+    }
+
+    #[test]
+    fn trailers_of_grpc_web_are_found_behind_messages() {
+        let trailers = b"grpc-status: 8\r\ngrpc-message:too many\r\n";
+        let mut body = vec![0, 0, 0, 1, 0];
+        body.extend_from_slice(&[0x80; 256]);
+        body.extend_from_slice(&[0x80, 0, 0, 0, trailers.len() as u8]);
+        body.extend_from_slice(trailers);
+        for chunk in [1, 4, 260, 1000] {
+            let mut found = WebTrailers::new(100);
+            body.chunks(chunk).for_each(|chunk| found.push(chunk));
+            let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+            assert_eq!(found.fields(), [field("grpc-status", "8"), field("grpc-message", "too many")]);
+        }
+        let mut none = WebTrailers::new(100);
+        none.push(&body[..261]);
+        assert!(none.fields().is_empty());
     }
 }

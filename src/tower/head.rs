@@ -49,12 +49,17 @@ impl Asked {
     }
 }
 
-/// Whether these are the headers of native gRPC. In gRPC-Web the status is inside the body, where it
-/// is not looked for; its answers are read as plain HTTP.
+/// Whether these are the headers of native gRPC.
 pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
     content_type(headers)
         .strip_prefix("application/grpc")
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['+', ';', ' ']))
+}
+
+/// Whether this is the content type of gRPC-Web, whose status is inside the body. Its base64 form is not
+/// read; such answers count as plain HTTP.
+pub(super) fn is_grpc_web(content_type: &str) -> bool {
+    content_type.strip_prefix("application/grpc-web").is_some_and(|rest| !rest.starts_with("-text"))
 }
 
 /// Whether the request speaks gRPC in any form, so that it understands only a gRPC refusal.

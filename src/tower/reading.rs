@@ -7,8 +7,8 @@
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::{Response, StatusCode};
 
-use super::head::{content_type, is_grpc};
-use crate::classify::peek::{Events, Peek};
+use super::head::{content_type, is_grpc, is_grpc_web};
+use crate::classify::peek::{Events, Peek, WebTrailers};
 use crate::classify::{Classifier, Headers, Seen, Verdict};
 use crate::clock::wall;
 use crate::outcome::Outcome;
@@ -34,6 +34,8 @@ enum Told {
     Body(Box<Looked>),
     /// An event stream that began well.
     Events(Box<Listened>),
+    /// A gRPC-Web answer that looks well so far; its status comes at the body's end.
+    InBody(Box<WebTrailers>),
 }
 
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl Reading {
     pub fn so_far(&self) -> Outcome {
         match &self.told {
             Told::Head { outcome, .. } => *outcome,
-            Told::InTrailers | Told::Events(_) => Outcome::Success,
+            Told::InTrailers | Told::Events(_) | Told::InBody(_) => Outcome::Success,
             Told::Body(body) => body.blind,
         }
     }
@@ -84,6 +86,7 @@ impl Reading {
         match &mut self.told {
             Told::Body(body) => body.peek.push(bytes),
             Told::Events(stream) => stream.events.push(bytes),
+            Told::InBody(trailers) => trailers.push(bytes),
             Told::Head { .. } | Told::InTrailers => {}
         }
     }
@@ -102,6 +105,16 @@ impl Reading {
                 None => table.judge(Seen::GrpcWithoutStatus, &(), "", wall()),
             },
             Told::Body(body) => table.judge(body.seen, &body.headers, &body.peek.text(), wall()),
+            Told::InBody(inside) => {
+                let fields = &inside.fields()[..];
+                match fields.value("grpc-status") {
+                    Some(code) => {
+                        let seen = Seen::Grpc(code.parse().unwrap_or(2));
+                        table.judge(seen, fields, fields.value("grpc-message").unwrap_or(""), wall())
+                    }
+                    None => table.judge(Seen::GrpcWithoutStatus, &(), "", wall()),
+                }
+            }
             Told::Events(stream) => match stream.events.error() {
                 Some(error) => table.judge(Seen::Event, &stream.headers, &error, wall()),
                 None => Verdict::of(Outcome::Success),
@@ -112,7 +125,7 @@ impl Reading {
     /// The answer broke off. A refusal that was read before counts; what looked well is a fault.
     pub fn broke(&mut self) -> Verdict<'_> {
         let is_error = match &self.told {
-            Told::InTrailers => false,
+            Told::InTrailers | Told::InBody(_) => false,
             Told::Head { outcome, .. } => *outcome != Outcome::Success,
             Told::Body(_) | Told::Events(_) => true,
         };
@@ -135,7 +148,12 @@ impl Told {
             }
         } else if most > 0 && !headers.contains_key(CONTENT_ENCODING) {
             let kind = content_type(headers);
-            if kind.starts_with("text/event-stream") {
+            if status == StatusCode::OK && is_grpc_web(kind) {
+                match grpc_code(headers) {
+                    Some(code) => seen = Seen::Grpc(code),
+                    None => return Told::InBody(Box::new(WebTrailers::new(most))),
+                }
+            } else if kind.starts_with("text/event-stream") {
                 if status == StatusCode::OK && table.wants_text(Seen::Event, headers) {
                     let stream = Listened { headers: headers.clone(), events: Events::new(most) };
                     return Told::Events(Box::new(stream));
@@ -191,6 +209,20 @@ mod tests {
         assert_eq!(end(200, &[GRPC, ("grpc-status", "8"), large]), Outcome::Caller);
         assert_eq!(end(429, &[GRPC]), Outcome::Throttled);
         assert_eq!(end(200, &[("grpc-status", "8")]), Outcome::Success, "not gRPC");
+    }
+
+    #[test]
+    fn grpc_web_is_told_by_the_end_of_its_body() {
+        let web = ("content-type", "application/grpc-web+proto");
+        let mut refused = reading(200, &[web]);
+        refused.bytes(b"\0\0\0\0\x01x\x80\0\0\0\x0fgrpc-status: 8\r");
+        assert_eq!((refused.so_far(), refused.end(None).outcome), (Outcome::Success, Outcome::Overloaded));
+        let mut well = reading(200, &[web]);
+        well.bytes(b"\x80\0\0\0\x0fgrpc-status: 0\r");
+        assert_eq!(well.end(None).outcome, Outcome::Success);
+        assert_eq!(reading(200, &[web]).end(None).outcome, Outcome::Fault, "a status is missing");
+        assert_eq!(reading(200, &[web, ("grpc-status", "8")]).end(None).outcome, Outcome::Overloaded);
+        assert!(!reading(200, &[("content-type", "application/grpc-web-text")]).is_open(), "base64 is not read");
     }
 
     #[test]

@@ -118,6 +118,13 @@ async fn bodies_tell_what_heads_do_not_and_pass_unchanged() {
     let now = gateway.limiter().await;
     let total: u64 = now["finished"].as_object().expect("counts").values().filter_map(|n| n.as_u64()).sum();
     assert_eq!(total, 6, "each counts once: {:#}", now["finished"]);
+    let metrics = metrics(&gateway).await;
+    for (rule, outcome) in
+        [("partner", "overloaded"), ("throttle-code", "throttled"), ("account-exhausted", "exhausted")]
+    {
+        let labels = format!("{{upstream=\"default\",rule=\"{rule}\",outcome=\"{outcome}\"}}");
+        assert_eq!(value(&metrics, &format!("tidegate_answers_total{labels}")), 1.0, "{rule}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

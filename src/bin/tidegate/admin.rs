@@ -143,6 +143,11 @@ async fn scrape(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
         for hold_off in admin.live.hold_offs() {
             metrics::record_hold_off(&hold_off.snapshot());
         }
+        for (upstream, answers) in admin.live.answers() {
+            for (rule, outcome, count) in answers.counts() {
+                metrics::record_answers(&upstream, &rule, outcome, count);
+            }
+        }
         metrics::record_config(&admin.reloader.shown().measured());
         metrics::record_connections(admin.places.held());
         metrics::record_runtime_delay(admin.live.canary().delay());

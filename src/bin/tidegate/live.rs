@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use tidegate::alerts::Alerts;
-use tidegate::config::{Config, HoldOffConfig, LimiterConfig};
+use tidegate::config::{Config, LimiterConfig};
 use tidegate::{Canary, HoldOff, Limiter};
 
 use crate::alerting;
+use crate::proxy::Answers;
 use crate::route::{Guard, Table};
 use crate::upstream::Upstream;
 
@@ -37,6 +38,8 @@ struct Parts {
     limiters: BTreeMap<String, Limiter>,
     /// One for each upstream, heeded or not.
     hold_offs: BTreeMap<String, HoldOff>,
+    /// What the upstreams' answers meant, so far.
+    answers: BTreeMap<String, Arc<Answers>>,
 }
 
 impl Live {
@@ -109,6 +112,11 @@ impl Live {
         self.parts().limiters.values().cloned().collect()
     }
 
+    /// What the upstreams' answers meant, by the upstream's name.
+    pub(crate) fn answers(&self) -> Vec<(String, Arc<Answers>)> {
+        self.parts().answers.iter().map(|(name, answers)| (name.clone(), answers.clone())).collect()
+    }
+
     /// The upstreams' hold-offs.
     pub(crate) fn hold_offs(&self) -> Vec<HoldOff> {
         self.parts().hold_offs.values().cloned().collect()
@@ -159,7 +167,9 @@ impl Parts {
             None => HoldOff::builder(name.as_str()).cap(config.hold_offs()[name].cap()).build(),
         };
         let hold_offs = config.hold_offs().keys().map(|name| (name.clone(), hold_off(name))).collect();
-        Ok(Self { config: Arc::new(config), upstreams, limiters, hold_offs })
+        let counted = |name: &String| old.and_then(|old| old.answers.get(name)).cloned().unwrap_or_default();
+        let answers = config.upstreams().keys().map(|name| (name.clone(), counted(name))).collect();
+        Ok(Self { config: Arc::new(config), upstreams, limiters, hold_offs, answers })
     }
 
     /// Tells the limiters that stayed what is new for them. Cannot fail.
@@ -212,10 +222,7 @@ impl Parts {
             let tally = alerts.tally(limiter.name(), &route.into());
             Some(Arc::new(Guard::new(limiter, settings, tally)))
         };
-        let hold_off = |name: &str| {
-            let heeded = self.config.hold_offs().get(name).is_some_and(HoldOffConfig::on);
-            self.hold_offs.get(name).filter(|_| heeded).cloned()
-        };
+        let hold_off = |name: &str| Some((self.hold_offs.get(name)?.clone(), self.answers.get(name)?.clone()));
         Table::new(&self.config, |name| self.upstreams.get(name).cloned(), hold_off, guard)
     }
 }

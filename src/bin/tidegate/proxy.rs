@@ -5,6 +5,7 @@
 //! the future or the body is dropped, and with it the upstream call and the place.
 
 mod answer;
+mod answers;
 mod body;
 mod drain;
 mod headers;
@@ -13,6 +14,7 @@ mod outcome;
 mod relay;
 mod tunnel;
 
+pub(crate) use answers::Answers;
 pub(crate) use body::{RequestBody, ResponseBody, Stall};
 
 use std::net::SocketAddr;

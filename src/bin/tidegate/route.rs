@@ -12,6 +12,7 @@ use tidegate::config::{Config, Forwarded, LimiterConfig, PermitEnd, RouteConfig,
 use tidegate::tower::{DeadlineSource, RefusalStatus};
 use tidegate::{Classifier, HoldOff, Limiter, Mode};
 
+use crate::proxy::Answers;
 use crate::upstream::Upstream;
 
 /// Everything a request needs to know.
@@ -36,14 +37,15 @@ pub(crate) struct Route {
     pub(crate) deadlines: DeadlineSource,
     /// What the upstream's answers mean.
     pub(crate) classifier: Classifier,
-    /// `None` when the upstream's wishes to be left alone are not heeded.
-    pub(crate) holding: Option<Holding>,
+    pub(crate) holding: Holding,
 }
 
-/// An upstream's hold-off, and what tells apart who is held off together.
-#[derive(Clone)]
+/// An upstream's hold-off, what tells apart who is held off together, and where answers are counted.
 pub(crate) struct Holding {
     pub(crate) hold_off: HoldOff,
+    /// Whether its wishes to be left alone are heeded.
+    pub(crate) on: bool,
+    pub(crate) answers: Arc<Answers>,
     pub(crate) by_header: Option<HeaderName>,
 }
 
@@ -77,15 +79,17 @@ impl Table {
     pub(crate) fn new(
         config: &Config,
         upstream: impl Fn(&str) -> Option<Arc<Upstream>>,
-        hold_off: impl Fn(&str) -> Option<HoldOff>,
+        hold_off: impl Fn(&str) -> Option<(HoldOff, Arc<Answers>)>,
         guard: impl Fn(&str, &str) -> Option<Arc<Guard>>,
     ) -> Self {
         let classifiers: BTreeMap<&str, Classifier> =
             config.upstreams().keys().map(|name| (name.as_str(), classifier(config, name))).collect();
         let way = |route: &RouteConfig| {
             let name = route.upstream();
-            let by_header = config.hold_offs().get(name)?.by_header().and_then(|header| header.parse().ok());
-            let holding = hold_off(name).map(|hold_off| Holding { hold_off, by_header });
+            let how = config.hold_offs().get(name)?;
+            let by_header = how.by_header().and_then(|header| header.parse().ok());
+            let (hold_off, answers) = hold_off(name)?;
+            let holding = Holding { hold_off, on: how.on(), answers, by_header };
             Some(Arc::new(Route::new(route, upstream(name)?, classifiers.get(name)?.clone(), holding, &guard)))
         };
         let mut routes: Vec<_> = config.routes().iter().filter_map(way).collect();
@@ -117,7 +121,7 @@ impl Route {
         config: &RouteConfig,
         upstream: Arc<Upstream>,
         classifier: Classifier,
-        holding: Option<Holding>,
+        holding: Holding,
         guard: impl Fn(&str, &str) -> Option<Arc<Guard>>,
     ) -> Self {
         Self {

@@ -1,23 +1,29 @@
 //! Whether an upstream asked to be left alone, and telling its hold-off what came back.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use http::Request;
 use tidegate::classify::Verdict;
 use tidegate::tower::Reading;
 use tidegate::{Admit, HoldOff, Outcome, RejectReason, Rejected};
 
+use super::answers::Answers;
 use crate::route::{Guard, Holding, Route};
 
 /// Tells the hold-off what came back, under the key that the request went out with.
 pub(crate) struct Watch {
-    hold_off: HoldOff,
+    hold_off: Option<HoldOff>,
     key: String,
+    answers: Arc<Answers>,
 }
 
 impl Watch {
     pub(super) fn see(&self, verdict: &Verdict<'_>) {
-        self.hold_off.see(verdict, &self.key);
+        self.answers.note(verdict);
+        if let Some(hold_off) = &self.hold_off {
+            hold_off.see(verdict, &self.key);
+        }
     }
 
     /// Tells what the head tells; itself again when there is more to come.
@@ -45,7 +51,7 @@ pub(super) fn look<B>(route: &Route, guard: Option<&Guard>, request: &Request<B>
 
 /// Right before the request goes out: refuses while held; who passes is watched.
 pub(super) fn pass<B>(route: &Route, guard: Option<&Guard>, request: &Request<B>) -> Result<Option<Watch>, Rejected> {
-    let Some(holding) = &route.holding else { return Ok(None) };
+    let holding = &route.holding;
     let key = key(holding, route, request);
     if enforced(route, guard).is_some()
         && let Err(held) = holding.hold_off.check(&key)
@@ -55,12 +61,13 @@ pub(super) fn pass<B>(route: &Route, guard: Option<&Guard>, request: &Request<B>
             None => held,
         });
     }
-    Ok(Some(Watch { hold_off: holding.hold_off.clone(), key }))
+    let hold_off = holding.on.then(|| holding.hold_off.clone());
+    Ok(Some(Watch { hold_off, key, answers: holding.answers.clone() }))
 }
 
 /// A limiter that refuses nobody lets nobody be refused for a hold-off either.
 fn enforced<'a>(route: &'a Route, guard: Option<&Guard>) -> Option<&'a Holding> {
-    route.holding.as_ref().filter(|_| guard.is_none_or(|guard| guard.enforces))
+    Some(&route.holding).filter(|holding| holding.on && guard.is_none_or(|guard| guard.enforces))
 }
 
 /// The route's prefix, or a fingerprint of the header that the config names: it may be a secret.

@@ -93,9 +93,12 @@ impl Relay {
 
     /// The client sees its connection or stream break off, never a tidy end.
     fn broken(&mut self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> std::io::Error {
-        let outcome = self.reading.broke().outcome;
+        let verdict = self.reading.broke();
+        if let Some(watch) = self.watch.take() {
+            watch.see(&verdict);
+        }
         if let Some(permit) = self.permit.take() {
-            permit.finish(outcome);
+            permit.finish(verdict.outcome);
         }
         self.lease = Lease::Shared;
         std::io::Error::other(why)
