@@ -18,6 +18,7 @@ use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use crate::breaker::{Breaker, BreakerState};
 use crate::classify::WaitSource;
 use crate::hold_off::HoldOffSnapshot;
+use crate::outcome::Outcome;
 use crate::rejection::RejectReason;
 
 /// Units in flight.

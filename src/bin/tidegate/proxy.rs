@@ -87,7 +87,7 @@ pub(crate) async fn serve(table: Arc<Table>, peer: Arc<Peer>, request: Request<I
 
 /// A place in flight, and who is to hear what came back.
 async fn admit(
-    route: &Route,
+    route: &Arc<Route>,
     guard: Option<&Guard>,
     request: &Request<Incoming>,
     deadline: Option<Deadline>,
@@ -103,7 +103,7 @@ async fn admit(
         Some(guard) => Some(guard.limiter.acquire(admit).await?),
     };
     let watch = held_off::pass(route, guard, request)?;
-    Ok((permit, watch))
+    Ok((permit, Some(watch)))
 }
 
 async fn forward(
