@@ -1,7 +1,7 @@
 //! A reqwest client with all that stands before a partner: a limit, a rate, a hold-off, retries.
 //!
 //! ```text
-//! cargo run --example reqwest_client --features reqwest -- http://127.0.0.1:9000/ 200
+//! cargo run --example reqwest_client --features reqwest -- 2000 http://127.0.0.1:9000/
 //! ```
 //!
 //! Without an address it starts a partner of its own, which allows 100 requests a second and refuses
@@ -26,11 +26,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Only needed where another feature brings TLS into reqwest.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut args = std::env::args().skip(1);
+    let calls: u64 = args.next().map_or(Ok(400), |n| n.parse())?;
     let url = match args.next() {
         Some(url) => url,
         None => partner().await?,
     };
-    let calls: u64 = args.next().map_or(Ok(400), |n| n.parse())?;
 
     let limiter = Limiter::builder("partner").bounds(1, 50).waiting_room(1000, Duration::from_secs(30)).build()?;
     let ceiling = Ceiling::builder("partner").rate(200.0).burst(10).bounds(5.0, 1000.0).build()?;
