@@ -420,3 +420,21 @@ async fn redirects_are_followed_above_the_limit_and_each_is_charged() {
     gate.until_idle().await;
     assert_eq!((server.hits(), gate.charged()), (9, 10));
 }
+
+#[tokio::test]
+async fn a_refusal_that_stands_only_in_the_body_is_read_and_waited_for() {
+    let info = r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"0.3s"}]}}"#;
+    let throttling = r#"{"__type":"ThrottlingException","message":"Rate exceeded"}"#;
+    let json = || vec![("content-type", "application/json".to_owned())];
+    let server = Server::start([Say::Status(400, json(), throttling), Say::Status(429, json(), info)]).await;
+    let gate = Gate::new(1);
+    // No hold-off here: it is the retry that has to know.
+    let to = Destination::new(gate.limiter.clone()).ceiling(gate.ceiling.clone());
+    let retry = RetryMiddleware::new(RetryPolicy::default().backoff(MS, MS));
+    let client = Chain::new(LimitLayer::to(to)).retry(retry).build(plain()).unwrap();
+    let began = std::time::Instant::now();
+    assert_eq!(client.get(server.url()).send().await.unwrap().status(), 200);
+    assert!(began.elapsed() >= 300 * MS, "{:?}", began.elapsed());
+    gate.until_idle().await;
+    assert_eq!((server.hits(), gate.charged(), gate.finished(Outcome::Throttled)), (3, 3, 2));
+}
