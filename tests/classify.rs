@@ -406,3 +406,22 @@ fn errors_inside_a_stream_that_began_well() {
         http("the same before a stream begins", 529, anthropic, Overloaded, Yes),
     ]);
 }
+
+proptest::proptest! {
+    /// Whatever a server sends: a verdict, never a panic.
+    #[test]
+    fn nonsense_is_read_without_harm(
+        status in 100u16..600,
+        name in "(retry-after|retry-after-ms|x-ratelimit-reset|ratelimit|date|grpc-status-details-bin|grpc-retry-pushback-ms)",
+        value in "([0-9:;=,.\" ThuSepGMTZ-]|[a-z]|\\PC){0,40}",
+        text in "([{}\\[\\]\":,\\\\]|[a-z]|retry in |\"retryDelay\":\"|__type|<Code>|[0-9.]|é|\\PC){0,60}",
+    ) {
+        let table = Classifier::default().extended(bulk_rules());
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
+        for seen in [Seen::Http(status), Seen::Grpc(u32::from(status) % 18), Seen::Event] {
+            let headers = &[(name.as_str(), value.as_str())][..];
+            let verdict = table.judge(seen, headers, &text, now);
+            proptest::prop_assert_eq!(verdict.is_pressure(), verdict.outcome.is_pressure());
+        }
+    }
+}
