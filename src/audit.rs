@@ -95,6 +95,10 @@ pub enum ChangeResult {
     Waiting,
     /// The end of the log was unfinished or damaged, and the log goes on behind it.
     Repaired,
+    /// A safe substitute is in use, because something was lost.
+    FellBack,
+    /// What was lost is there again.
+    CameBack,
 }
 
 impl ChangeResult {
@@ -110,6 +114,8 @@ impl ChangeResult {
             Self::NotInShare => "not_in_share",
             Self::Waiting => "waiting",
             Self::Repaired => "repaired",
+            Self::FellBack => "fell_back",
+            Self::CameBack => "came_back",
         }
     }
 }

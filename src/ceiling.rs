@@ -44,7 +44,7 @@ pub use adaptive::{Adaptive, RECOVERY};
 pub use bucket::{Level, MAX_RATE, MAX_UNITS, MIN_RATE, Pace};
 pub use budget::{Budget, Spent};
 pub use builder::{CeilingBuilder, InvalidCeiling};
-pub use charge::{Charge, ChargedAt};
+pub use charge::{Charge, Receipt};
 pub use driver::Driver;
 pub use lease::{Batch, HEARTBEAT, Lease, Seen};
 #[cfg(feature = "redis")]
@@ -127,9 +127,14 @@ impl Ceiling {
         self.core.observe_now(outcome);
     }
 
-    /// Tells how an attempt went whose charge was [spent](Charge::spend). See [`Charge::observe`].
-    pub fn observe_charged(&self, outcome: Outcome, at: ChargedAt) {
-        self.core.observe(outcome, at.0);
+    /// As [`Charge::observe`], for a charge that is kept as a receipt of this ceiling.
+    pub fn settle(&self, receipt: &Receipt, outcome: Outcome) {
+        self.core.observe(outcome, receipt.at);
+    }
+
+    /// As [`Charge::refund`], for a charge that is kept as a receipt of this ceiling.
+    pub fn refund(&self, receipt: Receipt) {
+        self.core.refund(&receipt);
     }
 
     /// Changes rate, burst and bounds at once. What is owed stays owed, and a larger burst fills at the

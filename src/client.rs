@@ -21,7 +21,7 @@ use tokio::time::timeout_at;
 pub use attempt::Attempt;
 pub(crate) use attempt::Listeners;
 
-use crate::ceiling::{Budget, Ceiling, Charge, ChargedAt};
+use crate::ceiling::{Budget, Ceiling, Charge, Receipt};
 use crate::clock;
 use crate::hold_off::HoldOff;
 use crate::limiter::{Admit, Limiter, Permit};
@@ -285,8 +285,8 @@ impl<'a> Refundable<'a> {
         clock::now().saturating_duration_since(self.at) <= FRESH
     }
 
-    fn keep(mut self) -> ChargedAt {
-        self.charge.take().expect("kept or refunded once").spend()
+    fn keep(mut self) -> Receipt {
+        self.charge.take().expect("kept or refunded once").receipt()
     }
 }
 

@@ -5,13 +5,15 @@
 //! file, at the start and at every reload in the same way.
 //!
 //! Reading order: `file` (as written), `read` (text to that), `server`, `upstream`, `limiter`,
-//! `route`, `hold_off`, `classify` (checked), `check` (how), `violation` (what is said), `value` (durations and sizes),
+//! `ceiling`, `route`, `hold_off`, `classify` (checked), `check` (how), `violation` (what is said), `value` (durations and sizes),
 //! `audit` and `change` (how changes are recorded and applied), `settings` (every key with its
 //! effective value), `difference` (two configs, key by key), `edit` and `replace` (the file changed in
 //! place), `schema` (for editors).
 
 mod alerts;
 mod audit;
+mod ceiling;
+mod ceiling_file;
 mod change;
 mod check;
 mod classify;
@@ -38,6 +40,7 @@ pub mod watch;
 
 pub use alerts::{AlertmanagerConfig, AlertsConfig, Place, WebhookConfig};
 pub use audit::{AuditConfig, OnFailure};
+pub use ceiling::{CeilingConfig, SharedConfig};
 pub use change::{ChangeConfig, MaxRise};
 pub use classify::ClassifyConfig;
 pub use difference::{Changed, difference};
@@ -71,6 +74,7 @@ pub struct Config {
     exempt: Vec<String>,
     upstreams: BTreeMap<String, UpstreamConfig>,
     limiters: BTreeMap<String, LimiterConfig>,
+    ceilings: BTreeMap<String, CeilingConfig>,
     routes: Vec<RouteConfig>,
     hold_offs: BTreeMap<String, HoldOffConfig>,
     classify: Vec<ClassifyConfig>,
@@ -130,6 +134,14 @@ impl Config {
             .iter()
             .map(|(name, raw)| (name.get_ref().clone(), LimiterConfig::check(name, raw, check)))
             .collect();
+        let ceilings: BTreeMap<_, _> = file
+            .ceilings
+            .iter()
+            .map(|(name, raw)| (name.get_ref().clone(), CeilingConfig::check(name, raw, check)))
+            .collect();
+        file.limiters.iter().for_each(|(name, raw)| {
+            route::pointed_at(&format!("limiters.{}.ceiling", name.get_ref()), &raw.ceiling, &ceilings, check);
+        });
         if upstreams.is_empty() {
             check.wrong_at("upstreams", end..end, "there is none; needed: [upstreams.NAME] with a url, or --upstream");
         }
@@ -141,9 +153,9 @@ impl Config {
         }
         let rules = file.classify.iter().enumerate();
         let classify = rules.map(|(i, raw)| ClassifyConfig::check(i, raw, &upstreams, check)).collect();
-        let both = (&upstreams, &limiters);
+        let named = (&upstreams, &limiters, &ceilings);
         let mut routes: Vec<_> =
-            file.routes.iter().enumerate().map(|(i, raw)| RouteConfig::check(i, raw, both, check)).collect();
+            file.routes.iter().enumerate().map(|(i, raw)| RouteConfig::check(i, raw, named, check)).collect();
         if routes.is_empty() {
             routes.extend(Self::only_route(&upstreams, &limiters, end, check));
         }
@@ -157,6 +169,7 @@ impl Config {
             hold_offs: hold_offs(&file, check),
             upstreams,
             limiters,
+            ceilings,
             routes,
             classify,
         }
@@ -219,6 +232,11 @@ impl Config {
     /// The limiters by name.
     pub fn limiters(&self) -> &BTreeMap<String, LimiterConfig> {
         &self.limiters
+    }
+
+    /// The ceilings by name.
+    pub fn ceilings(&self) -> &BTreeMap<String, CeilingConfig> {
+        &self.ceilings
     }
 
     /// What happens when an upstream asks to be left alone, by the upstream's name.

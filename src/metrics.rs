@@ -4,10 +4,12 @@
 //! written through the `metrics` facade ([`record`]), or as Prometheus text at once ([`Text`]), which
 //! is many times faster with many limiters. Both write the same numbers, counters as absolute values.
 
+mod ceiling;
 mod limiter;
 mod sink;
 mod text;
 
+pub use ceiling::record_ceiling;
 pub use limiter::record;
 pub use text::Text;
 
@@ -128,9 +130,33 @@ pub const ALERTS_DROPPED: &str = "tidegate_alerts_dropped_total";
 /// Notices that wait, by `receiver`.
 pub const ALERTS_WAITING: &str = "tidegate_alerts_waiting";
 
+/// A ceiling's rate in force here, in units a second, by `ceiling`.
+pub const CEILING_RATE: &str = "tidegate_ceiling_rate";
+/// The smallest rate allowed.
+pub const CEILING_RATE_MIN: &str = "tidegate_ceiling_rate_min";
+/// The largest rate allowed.
+pub const CEILING_RATE_MAX: &str = "tidegate_ceiling_rate_max";
+/// Units taken from a ceiling.
+pub const CEILING_CONSUMED: &str = "tidegate_ceiling_consumed_total";
+/// Units given back to a ceiling.
+pub const CEILING_REFUNDED: &str = "tidegate_ceiling_refunded_total";
+/// Requests that a ceiling refused.
+pub const CEILING_REFUSED: &str = "tidegate_ceiling_refused_total";
+/// Requests that wait for a ceiling.
+pub const CEILING_WAITING: &str = "tidegate_ceiling_waiting";
+/// Attempts that the other side throttled.
+pub const CEILING_THROTTLED: &str = "tidegate_ceiling_throttled_total";
+/// 1 for where a ceiling's units come from, by `source`.
+pub const CEILING_SOURCE: &str = "tidegate_ceiling_source";
+/// Processes that share a ceiling, as far as the store has counted.
+pub const CEILING_MEMBERS: &str = "tidegate_ceiling_members";
+/// Calls to the store of a shared ceiling.
+pub const CEILING_ROUND_TRIPS: &str = "tidegate_ceiling_round_trips_total";
+
 /// Tells the recorder what each metric means.
 pub fn describe() {
     limiter::describe();
+    ceiling::describe();
     describe_gauge!(HOLD_OFF, Unit::Seconds, "How long the longest hold-off of a destination still is");
     describe_gauge!(HOLD_OFF_OPEN, "Keys of a destination that are held off");
     describe_counter!(HOLD_OFF_OPENED, "Hold-offs that were opened, by who said how long");

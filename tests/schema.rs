@@ -111,7 +111,7 @@ fn plain(key: &str) -> String {
     let parts: Vec<&str> = key.split('.').collect();
     match parts.as_slice() {
         ["alerts", kind @ ("webhooks" | "alertmanagers"), _, rest @ ..] => format!("alerts.{kind}.{}", rest.join(".")),
-        ["limiters" | "upstreams", _, rest @ ..] => format!("{}.{}", parts[0], rest.join(".")),
+        ["limiters" | "upstreams" | "ceilings", _, rest @ ..] => format!("{}.{}", parts[0], rest.join(".")),
         _ => key.to_owned(),
     }
 }
@@ -189,7 +189,7 @@ fn reference() -> String {
             "routes" | "classify" => format!("`[[{path}]]`"),
             _ => format!(
                 "`[{}]`",
-                ["upstreams", "limiters", "webhooks", "alertmanagers"]
+                ["upstreams", "limiters", "ceilings", "webhooks", "alertmanagers"]
                     .iter()
                     .fold(path.clone(), |path, named| path.replacen(named, &format!("{named}.NAME"), 1))
             ),

@@ -10,6 +10,12 @@ use crate::time::Nanos;
 #[must_use = "an attempt is paid for; make it, or refund the charge"]
 pub struct Charge<'a> {
     core: &'a Core,
+    receipt: Receipt,
+}
+
+/// A charge that can be kept beside its ceiling: see [`Charge::receipt`].
+#[derive(Debug)]
+pub struct Receipt {
     pub(super) units: u32,
     pub(super) at: Nanos,
     pub(super) from: From,
@@ -24,30 +30,20 @@ pub(super) enum From {
     Lease(Nanos),
 }
 
-/// When units were taken, for an attempt that outlives its charge: see
-/// [`Ceiling::observe_charged`](super::Ceiling::observe_charged).
-#[derive(Clone, Copy, Debug)]
-pub struct ChargedAt(pub(super) Nanos);
-
 impl<'a> Charge<'a> {
     pub(super) fn new(core: &'a Core, units: u32, at: Nanos, from: From) -> Self {
-        Self { core, units, at, from }
+        Self { core, receipt: Receipt { units, at, from } }
     }
 
     /// How many units.
     pub fn units(&self) -> u32 {
-        self.units
-    }
-
-    /// Spends the units and keeps only when they were taken.
-    pub fn spend(self) -> ChargedAt {
-        ChargedAt(self.at)
+        self.receipt.units
     }
 
     /// Gives the units back, because the attempt was never made. What time has paid off since they were
     /// taken is gone: it made room for others already.
     pub fn refund(self) {
-        self.core.refund(&self);
+        self.core.refund(&self.receipt);
     }
 
     /// Tells how the attempt went; may be called while it still runs, or as its end.
@@ -55,6 +51,12 @@ impl<'a> Charge<'a> {
     /// A throttle cuts the rate, unless the units were taken before the last cut: then it says nothing
     /// of the rate since. Success lets the rate recover. Other outcomes say nothing of a rate.
     pub fn observe(&self, outcome: Outcome) {
-        self.core.observe(outcome, self.at);
+        self.core.observe(outcome, self.receipt.at);
+    }
+
+    /// The charge without its hold on the ceiling, to be kept in a struct beside it: for
+    /// [`Ceiling::refund`](super::Ceiling::refund) and [`Ceiling::settle`](super::Ceiling::settle).
+    pub fn receipt(self) -> Receipt {
+        self.receipt
     }
 }

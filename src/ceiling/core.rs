@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::adaptive::Adaptive;
 use super::atomic::AtomicBucket;
 use super::bucket::Pace;
-use super::charge::{Charge, From};
+use super::charge::{Charge, From, Receipt};
 use super::counts::{Count, Counts};
 use super::lease::Batch;
 use super::line::Line;
@@ -200,7 +200,7 @@ impl Core {
         .into()
     }
 
-    pub(super) fn refund(&self, charge: &Charge<'_>) {
+    pub(super) fn refund(&self, charge: &Receipt) {
         self.counts.add(Count::Refunded, u64::from(charge.units));
         let now = self.clock.now();
         match (charge.from, &self.supply) {

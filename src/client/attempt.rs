@@ -1,6 +1,6 @@
 //! An attempt under way: what it holds, and whom its end is told.
 
-use crate::ceiling::{Ceiling, ChargedAt};
+use crate::ceiling::{Ceiling, Receipt};
 use crate::classify::Verdict;
 use crate::hold_off::HoldOff;
 use crate::limiter::Permit;
@@ -44,13 +44,13 @@ impl Attempt {
 /// Who besides the limiter hears how an attempt ends.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
-    charged: Option<(Ceiling, ChargedAt)>,
+    charged: Option<(Ceiling, Receipt)>,
     held: Option<(HoldOff, Box<str>)>,
     told: Option<Outcome>,
 }
 
 impl Listeners {
-    pub(crate) fn new(charged: Option<(Ceiling, ChargedAt)>, held: Option<(HoldOff, Box<str>)>) -> Self {
+    pub(crate) fn new(charged: Option<(Ceiling, Receipt)>, held: Option<(HoldOff, Box<str>)>) -> Self {
         Self { charged, held, told: None }
     }
 
@@ -62,7 +62,7 @@ impl Listeners {
         }
         self.told = Some(verdict.outcome);
         if let Some((ceiling, at)) = &self.charged {
-            ceiling.observe_charged(verdict.outcome, *at);
+            ceiling.settle(at, verdict.outcome);
         }
         if let Some((hold_off, key)) = &self.held {
             hold_off.see(verdict, key);

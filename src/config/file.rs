@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::alerts::AlertsSection;
+use super::ceiling_file::CeilingSection;
 use super::classify_file::{ClassifySection, HoldOffSection};
 use super::placed::Spanned;
 
@@ -39,6 +40,8 @@ pub(super) struct File {
     pub(super) upstreams: BTreeMap<Spanned<String>, UpstreamSection>,
     /// The limiters, by name. Without any there is one called `default`.
     pub(super) limiters: BTreeMap<Spanned<String>, LimiterSection>,
+    /// The ceilings, by name.
+    pub(super) ceilings: BTreeMap<Spanned<String>, CeilingSection>,
     /// Which requests go where. The longest prefix that fits wins; of equal ones the first. Without
     /// any, everything goes to the only upstream, or the one called `default`.
     pub(super) routes: Vec<Spanned<RouteSection>>,
@@ -244,6 +247,8 @@ pub(super) struct LimiterSection {
     pub(super) mode: Text,
     /// The waiting room.
     pub(super) queue: QueueSection,
+    /// The name of a ceiling for all of its routes that name none. Default: none.
+    pub(super) ceiling: Text,
     /// The HTTP status of a refusal. Default 503.
     #[schemars(extend("enum" = [429, 503]))]
     pub(super) reject_status: Whole,
@@ -288,6 +293,8 @@ pub(super) struct RouteSection {
     pub(super) upstream: Text,
     /// The name of the limiter. Without one, requests pass unlimited.
     pub(super) limiter: Text,
+    /// The name of the ceiling. Default: the limiter's, if it names one.
+    pub(super) ceiling: Text,
     /// How long a request's answer is of use.
     pub(super) deadline: RouteDeadlineSection,
 }

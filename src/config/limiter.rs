@@ -18,6 +18,7 @@ pub struct LimiterConfig {
     law: LawConfig,
     mode: Mode,
     queue: QueueConfig,
+    ceiling: Option<String>,
     reject_status: u16,
     permit_end: PermitEnd,
 }
@@ -95,6 +96,7 @@ impl LimiterConfig {
                     Duration::from_millis(1)..=Duration::from_secs(600),
                 ),
             },
+            ceiling: raw.ceiling.as_ref().map(|name| name.get_ref().clone()),
             reject_status: reject_status(&key("reject_status"), raw, check),
             permit_end: check.word(
                 &key("permit_end"),
@@ -127,6 +129,11 @@ impl LimiterConfig {
     /// The waiting room.
     pub fn queue(&self) -> QueueConfig {
         self.queue
+    }
+
+    /// The ceiling of its routes that name none.
+    pub fn ceiling(&self) -> Option<&str> {
+        self.ceiling.as_deref()
     }
 
     /// The HTTP status of a refusal: 503 (the default) or 429.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 pub use deadline::RouteDeadline;
 
+use super::ceiling::CeilingConfig;
 use super::check::Check;
 use super::file::{RouteSection, Text};
 use super::limiter::LimiterConfig;
@@ -21,6 +22,7 @@ pub struct RouteConfig {
     header: Option<(String, Option<String>)>,
     upstream: String,
     limiter: Option<String>,
+    ceiling: Option<String>,
     deadline: RouteDeadline,
 }
 
@@ -33,6 +35,7 @@ impl RouteConfig {
             header: None,
             upstream: upstream.into(),
             limiter: Some(limiter.into()),
+            ceiling: None,
             deadline: RouteDeadline::default(),
         }
     }
@@ -40,7 +43,11 @@ impl RouteConfig {
     pub(super) fn check(
         at: usize,
         raw: &Spanned<RouteSection>,
-        (upstreams, limiters): (&BTreeMap<String, UpstreamConfig>, &BTreeMap<String, LimiterConfig>),
+        (upstreams, limiters, ceilings): (
+            &BTreeMap<String, UpstreamConfig>,
+            &BTreeMap<String, LimiterConfig>,
+            &BTreeMap<String, CeilingConfig>,
+        ),
         check: &mut Check,
     ) -> Self {
         let key = |field: &str| format!("routes[{at}].{field}");
@@ -74,6 +81,7 @@ impl RouteConfig {
             limiter.as_ref().and_then(|name| limiters.get(name)),
         );
         Self {
+            ceiling: pointed_at(&key("ceiling"), &raw.ceiling, ceilings, check),
             deadline: RouteDeadline::check(&key, &raw.deadline, worker, check),
             prefix: prefix.to_owned(),
             methods: raw.methods.iter().map(|m| m.get_ref().clone()).collect(),
@@ -103,6 +111,11 @@ impl RouteConfig {
         &self.upstream
     }
 
+    /// The name of the ceiling; the limiter's own without one.
+    pub fn ceiling(&self) -> Option<&str> {
+        self.ceiling.as_deref()
+    }
+
     /// The name of the limiter; without one, requests pass unlimited.
     pub fn limiter(&self) -> Option<&str> {
         self.limiter.as_deref()
@@ -119,7 +132,7 @@ fn is_header_name(name: &str) -> bool {
 }
 
 /// The name in `raw`, which must be one that exists.
-fn pointed_at<T>(key: &str, raw: &Text, known: &BTreeMap<String, T>, check: &mut Check) -> Option<String> {
+pub(super) fn pointed_at<T>(key: &str, raw: &Text, known: &BTreeMap<String, T>, check: &mut Check) -> Option<String> {
     let raw = raw.as_ref()?;
     if !known.contains_key(raw.get_ref()) {
         let names: Vec<&str> = known.keys().map(String::as_str).collect();

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::value::{show_duration, show_size};
 use super::{
-    AdminConfig, AlertsConfig, AuditConfig, Config, Forwarded, HoldOffConfig, HostHeader, LawConfig, LimiterConfig,
-    OnFailure, PermitEnd, Place, RouteConfig, RouteDeadline, ServerConfig, UpstreamConfig,
+    AdminConfig, AlertsConfig, AuditConfig, CeilingConfig, Config, Forwarded, HoldOffConfig, HostHeader, LawConfig,
+    LimiterConfig, OnFailure, PermitEnd, Place, RouteConfig, RouteDeadline, ServerConfig, UpstreamConfig,
 };
 use crate::deadline::BudgetUnit;
 
@@ -34,6 +34,9 @@ pub(super) fn settings(config: &Config) -> BTreeMap<String, String> {
     }
     for (name, limiter) in config.limiters() {
         all.limiter(name, limiter);
+    }
+    for (name, ceiling) in config.ceilings() {
+        all.ceiling(name, ceiling);
     }
     all.routes(config.routes());
     for (name, hold_off) in config.hold_offs() {
@@ -166,6 +169,31 @@ impl Settings {
         self.path(&key("tls_ca"), upstream.tls_ca());
     }
 
+    fn ceiling(&mut self, name: &str, ceiling: &CeilingConfig) {
+        let key = |field: &str| format!("ceilings.{name}.{field}");
+        self.put(&key("rate"), ceiling.rate());
+        self.put(&key("burst"), ceiling.burst());
+        self.put(&key("min"), ceiling.bounds().0);
+        self.put(&key("max"), ceiling.bounds().1);
+        self.time(&key("wait"), ceiling.wait());
+        self.put(&key("waiting"), ceiling.waiting());
+        let Some(shared) = ceiling.shared() else { return };
+        let key = |field: &str| format!("ceilings.{name}.shared.{field}");
+        self.put(&key("url"), shared.url());
+        if let Some(user) = shared.user() {
+            self.put(&key("user"), user);
+        }
+        self.path(&key("password_file"), shared.password_file());
+        self.path(&key("ca_file"), shared.ca_file());
+        self.put(&key("prefix"), shared.prefix());
+        self.time(&key("timeout"), shared.timeout());
+        self.put(&key("members"), shared.members());
+        self.put(&key("on_loss"), if shared.refuse() { "refuse" } else { "share" });
+        if let Some(rate) = shared.fallback_rate() {
+            self.put(&key("fallback_rate"), rate);
+        }
+    }
+
     fn hold_off(&mut self, name: &str, hold_off: &HoldOffConfig) {
         let key = |field: &str| format!("upstreams.{name}.hold_off.{field}");
         self.put(&key("mode"), if hold_off.on() { "on" } else { "off" });
@@ -194,6 +222,9 @@ impl Settings {
         self.put(&key("mode"), limiter.mode().as_str());
         self.put(&key("queue.length"), limiter.queue().length());
         self.time(&key("queue.wait"), limiter.queue().wait());
+        if let Some(ceiling) = limiter.ceiling() {
+            self.put(&key("ceiling"), ceiling);
+        }
         self.put(&key("reject_status"), limiter.reject_status());
         let permit_end = match limiter.permit_end() {
             PermitEnd::BodyEnd => "body_end",
@@ -216,6 +247,9 @@ impl Settings {
             self.put(&format!("routes[{name}].upstream"), route.upstream());
             if let Some(limiter) = route.limiter() {
                 self.put(&format!("routes[{name}].limiter"), limiter);
+            }
+            if let Some(ceiling) = route.ceiling() {
+                self.put(&format!("routes[{name}].ceiling"), ceiling);
             }
             self.deadline(&format!("routes[{name}].deadline"), route.deadline());
             same.push(name);

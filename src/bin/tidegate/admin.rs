@@ -148,6 +148,9 @@ async fn scrape(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
                 metrics::record_answers(&upstream, &rule, outcome, count);
             }
         }
+        for ceiling in admin.live.ceilings() {
+            metrics::record_ceiling(&ceiling.snapshot());
+        }
         metrics::record_config(&admin.reloader.shown().measured());
         metrics::record_connections(admin.places.held());
         metrics::record_runtime_delay(admin.live.canary().delay());

@@ -11,9 +11,10 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use tidegate::alerts::Alerts;
 use tidegate::config::{Config, LimiterConfig};
-use tidegate::{Canary, HoldOff, Limiter};
+use tidegate::{Canary, Ceiling, HoldOff, Limiter};
 
 use crate::alerting;
+use crate::ceilings::{self, Turns};
 use crate::proxy::Answers;
 use crate::route::{Guard, Table};
 use crate::upstream::Upstream;
@@ -24,6 +25,8 @@ pub(crate) struct Live {
     alerts: Alerts,
     /// Watches the worker threads: one that is late is this process's own overload.
     canary: Canary,
+    /// What happens to shared ceilings.
+    turns: Turns,
     table: ArcSwap<Table>,
     parts: Mutex<Parts>,
 }
@@ -40,6 +43,7 @@ struct Parts {
     hold_offs: BTreeMap<String, HoldOff>,
     /// What the upstreams' answers meant, so far.
     answers: BTreeMap<String, Arc<Answers>>,
+    ceilings: BTreeMap<String, Ceiling>,
 }
 
 impl Live {
@@ -47,16 +51,17 @@ impl Live {
     pub(crate) fn start(config: Config, workers: usize) -> anyhow::Result<Self> {
         let alerts = alerting::new(config.alerts());
         let canary = Canary::new(workers);
-        let parts = Parts::grown_from(None, config, workers, &canary)?;
+        let turns = Turns::new();
+        let parts = Parts::grown_from(None, config, workers, (&canary, &turns))?;
         canary.set_threshold(parts.config.server().overload_delay());
         alerting::apply(&alerts, parts.config.alerts());
         let table = ArcSwap::from_pointee(parts.table(&alerts));
-        Ok(Self { workers, alerts, canary, table, parts: Mutex::new(parts) })
+        Ok(Self { workers, alerts, canary, turns, table, parts: Mutex::new(parts) })
     }
 
     /// Makes what `config` needs and does not have yet. Changes nothing; all that can fail is here.
     pub(crate) fn prepare(&self, config: Config) -> anyhow::Result<Prepared> {
-        Parts::grown_from(Some(&self.parts()), config, self.workers, &self.canary).map(Prepared)
+        Parts::grown_from(Some(&self.parts()), config, self.workers, (&self.canary, &self.turns)).map(Prepared)
     }
 
     /// Puts what was prepared in force, in place. To be called by one at a time, and for what was
@@ -65,6 +70,7 @@ impl Live {
         let mut parts = self.parts();
         new.settle(&parts);
         new.settle_hold_offs(&parts);
+        ceilings::settle(&new.ceilings, &parts.config, &new.config);
         if new.needs_restart(&parts) {
             tracing::warn!(
                 "listen addresses, threads, TLS, max_connections or header_timeout: changed at the next start"
@@ -122,6 +128,16 @@ impl Live {
         self.parts().hold_offs.values().cloned().collect()
     }
 
+    /// The ceilings in force.
+    pub(crate) fn ceilings(&self) -> Vec<Ceiling> {
+        self.parts().ceilings.values().cloned().collect()
+    }
+
+    /// What happens to shared ceilings.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
     /// One limiter.
     pub(crate) fn limiter(&self, name: &str) -> Option<Limiter> {
         self.parts().limiters.get(name).cloned()
@@ -142,7 +158,12 @@ impl Live {
 
 impl Parts {
     /// The parts for `config`: those of `old` where they can stay, new ones else. Changes nothing.
-    fn grown_from(old: Option<&Parts>, config: Config, workers: usize, canary: &Canary) -> anyhow::Result<Self> {
+    fn grown_from(
+        old: Option<&Parts>,
+        config: Config,
+        workers: usize,
+        (canary, turns): (&Canary, &Turns),
+    ) -> anyhow::Result<Self> {
         let mut upstreams = BTreeMap::new();
         for (name, settings) in config.upstreams() {
             let kept = old.and_then(|old| old.upstreams.get(name)).filter(|kept| kept.config() == settings);
@@ -169,7 +190,8 @@ impl Parts {
         let hold_offs = config.hold_offs().keys().map(|name| (name.clone(), hold_off(name))).collect();
         let counted = |name: &String| old.and_then(|old| old.answers.get(name)).cloned().unwrap_or_default();
         let answers = config.upstreams().keys().map(|name| (name.clone(), counted(name))).collect();
-        Ok(Self { config: Arc::new(config), upstreams, limiters, hold_offs, answers })
+        let ceilings = ceilings::grown_from(old.map(|old| &old.ceilings), &config, turns)?;
+        Ok(Self { config: Arc::new(config), upstreams, limiters, hold_offs, answers, ceilings })
     }
 
     /// Tells the limiters that stayed what is new for them. Cannot fail.
@@ -223,7 +245,8 @@ impl Parts {
             Some(Arc::new(Guard::new(limiter, settings, tally)))
         };
         let hold_off = |name: &str| Some((self.hold_offs.get(name)?.clone(), self.answers.get(name)?.clone()));
-        Table::new(&self.config, |name| self.upstreams.get(name).cloned(), hold_off, guard)
+        let ceiling = |name: &str| self.ceilings.get(name).cloned();
+        Table::new(&self.config, |name| self.upstreams.get(name).cloned(), hold_off, ceiling, guard)
     }
 }
 

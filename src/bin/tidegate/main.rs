@@ -5,6 +5,7 @@ mod admin;
 mod alerting;
 mod ask;
 mod bake;
+mod ceilings;
 mod cli;
 mod client;
 mod demo;

@@ -11,6 +11,7 @@ mod drain;
 mod headers;
 mod held_off;
 mod outcome;
+mod paced;
 mod relay;
 mod tunnel;
 
@@ -26,10 +27,10 @@ use hyper::body::{Body, Incoming};
 use hyper::upgrade::OnUpgrade;
 use tidegate::config::PermitEnd;
 use tidegate::tower::{Reading, RefusalStatus};
-use tidegate::{Admit, Deadline, Outcome, Permit, Rejected};
+use tidegate::{Admit, Deadline, Outcome, Permit, RejectReason, Rejected};
 
 use crate::route::{Guard, Route, Table};
-use crate::upstream::Answer;
+use crate::upstream::{Answer, SendError};
 use body::Upload;
 use held_off::Watch;
 use outcome::Failure;
@@ -73,7 +74,7 @@ pub(crate) async fn serve(table: Arc<Table>, peer: Arc<Peer>, request: Request<I
     let (permit, watch) = match admitted {
         Ok(admitted) => admitted,
         Err(rejected) => {
-            if let Some(guard) = guard {
+            if let Some(guard) = guard.filter(|_| rejected.reason != RejectReason::Ceiling) {
                 guard.tally.rejected(&rejected, None);
             }
             let status = guard.map_or_else(RefusalStatus::default, |guard| guard.reject_status);
@@ -93,17 +94,34 @@ async fn admit(
     deadline: Option<Deadline>,
 ) -> Result<(Option<Permit>, Option<Watch>), Rejected> {
     held_off::look(route, guard, request)?;
+    // Before the place: who waits for a rate is not in flight.
+    let paid = paced::pay(route, guard, deadline).await?;
+    let place = async {
+        let permit = place(guard, deadline).await?;
+        Ok((permit, held_off::pass(route, guard, request)?))
+    };
+    match place.await {
+        Ok((permit, watch)) => Ok((permit, Some(watch.paying(paid)))),
+        Err(rejected) => {
+            if let Some(paid) = paid {
+                paid.refund();
+            }
+            Err(rejected)
+        }
+    }
+}
+
+async fn place(guard: Option<&Guard>, deadline: Option<Deadline>) -> Result<Option<Permit>, Rejected> {
+    let Some(guard) = guard else { return Ok(None) };
     let mut admit = Admit::new();
     if let Some(deadline) = deadline {
         admit = admit.deadline(deadline.moment());
     }
-    let permit = match guard {
-        None => None,
-        Some(guard) if !guard.waits => Some(guard.limiter.try_acquire_with(&admit)?),
-        Some(guard) => Some(guard.limiter.acquire(admit).await?),
-    };
-    let watch = held_off::pass(route, guard, request)?;
-    Ok((permit, Some(watch)))
+    if guard.waits {
+        guard.limiter.acquire(admit).await.map(Some)
+    } else {
+        guard.limiter.try_acquire_with(&admit).map(Some)
+    }
 }
 
 async fn forward(
@@ -123,6 +141,9 @@ async fn forward(
     let Answer { mut response, lease } = match route.upstream.send(peer.worker, outgoing, deadline).await {
         Ok(answer) => answer,
         Err(err) => {
+            if let (Some(watch), SendError::Connect(_) | SendError::ConnectTimeout) = (watch, &err) {
+                watch.unsent();
+            }
             let failure = Failure::of(&err, upload.and_then(|upload| upload.mishap()));
             if let Some(permit) = permit.filter(|_| failure.outcome != Outcome::Cancelled) {
                 permit.finish(failure.outcome);

@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue, Method, Request};
 use tidegate::alerts::Tally;
 use tidegate::config::{Config, Forwarded, LimiterConfig, PermitEnd, RouteConfig, RouteDeadline};
 use tidegate::tower::{DeadlineSource, RefusalStatus};
-use tidegate::{Classifier, HoldOff, Limiter, Mode};
+use tidegate::{Ceiling, Classifier, HoldOff, Limiter, Mode};
 
 use crate::proxy::Answers;
 use crate::upstream::Upstream;
@@ -38,6 +38,8 @@ pub(crate) struct Route {
     /// What the upstream's answers mean.
     pub(crate) classifier: Classifier,
     pub(crate) holding: Holding,
+    /// The rate that the route's requests contend for.
+    pub(crate) pacing: Option<Pacing>,
 }
 
 /// An upstream's hold-off, what tells apart who is held off together, and where answers are counted.
@@ -47,6 +49,12 @@ pub(crate) struct Holding {
     pub(crate) on: bool,
     pub(crate) answers: Arc<Answers>,
     pub(crate) by_header: Option<HeaderName>,
+}
+
+/// A ceiling, and how long a request may wait for it.
+pub(crate) struct Pacing {
+    pub(crate) ceiling: Ceiling,
+    pub(crate) wait: Duration,
 }
 
 /// A limiter, and how the gateway uses it.
@@ -80,6 +88,7 @@ impl Table {
         config: &Config,
         upstream: impl Fn(&str) -> Option<Arc<Upstream>>,
         hold_off: impl Fn(&str) -> Option<(HoldOff, Arc<Answers>)>,
+        ceiling: impl Fn(&str) -> Option<Ceiling>,
         guard: impl Fn(&str, &str) -> Option<Arc<Guard>>,
     ) -> Self {
         let classifiers: BTreeMap<&str, Classifier> =
@@ -90,7 +99,8 @@ impl Table {
             let by_header = how.by_header().and_then(|header| header.parse().ok());
             let (hold_off, answers) = hold_off(name)?;
             let holding = Holding { hold_off, on: how.on(), answers, by_header };
-            Some(Arc::new(Route::new(route, upstream(name)?, classifiers.get(name)?.clone(), holding, &guard)))
+            let leaves = (upstream(name)?, classifiers.get(name)?.clone());
+            Some(Arc::new(Route::new(route, leaves, (holding, pacing(config, route, &ceiling)), &guard)))
         };
         let mut routes: Vec<_> = config.routes().iter().filter_map(way).collect();
         // Stable: of equal prefixes the first in the file stays first.
@@ -119,9 +129,8 @@ impl Table {
 impl Route {
     fn new(
         config: &RouteConfig,
-        upstream: Arc<Upstream>,
-        classifier: Classifier,
-        holding: Holding,
+        (upstream, classifier): (Arc<Upstream>, Classifier),
+        (holding, pacing): (Holding, Option<Pacing>),
         guard: impl Fn(&str, &str) -> Option<Arc<Guard>>,
     ) -> Self {
         Self {
@@ -136,6 +145,7 @@ impl Route {
             deadlines: deadlines(config.deadline()),
             classifier,
             holding,
+            pacing,
         }
     }
 
@@ -153,6 +163,13 @@ impl Route {
         let Some(rest) = path.strip_prefix(&*self.prefix) else { return false };
         rest.is_empty() || self.prefix.ends_with('/') || rest.starts_with('/')
     }
+}
+
+/// The route's own ceiling, or its limiter's.
+fn pacing(config: &Config, route: &RouteConfig, ceiling: impl Fn(&str) -> Option<Ceiling>) -> Option<Pacing> {
+    let of_limiter = || config.limiters().get(route.limiter()?)?.ceiling();
+    let name = route.ceiling().or_else(of_limiter)?;
+    Some(Pacing { ceiling: ceiling(name)?, wait: config.ceilings().get(name)?.wait() })
 }
 
 fn deadlines(config: &RouteDeadline) -> DeadlineSource {

@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::admin::{self, Admin};
 use crate::alerting;
+use crate::ceilings;
 use crate::cli::ServeArgs;
 use crate::client::Clients;
 use crate::live::Live;
@@ -54,6 +55,7 @@ async fn until_told(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let gateway = Gateway::start(config).await?;
     let reloader = Arc::new(Reloader::new(start, args.overrides(), gateway.live.clone()));
     tokio::spawn(alerting::follow(gateway.live.clone(), reloader.clone()));
+    tokio::spawn(ceilings::follow(gateway.live.clone(), reloader.clone()));
     let admin = Admin::new(gateway.live.clone(), reloader.clone(), gateway.places.clone());
     let admin_address = admin::start(admin.clone()).await?;
     println!("listening {}", gateway.address);

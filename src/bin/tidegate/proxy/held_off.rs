@@ -8,13 +8,15 @@ use tidegate::classify::Verdict;
 use tidegate::tower::Reading;
 use tidegate::{Admit, Outcome, RejectReason, Rejected};
 
+use super::paced::Paid;
 use crate::route::{Guard, Holding, Route};
 
-/// Tells the hold-off what came back, under the key that the request went out with.
+/// Tells the hold-off what came back, under the key that the request went out with, and the ceiling.
 pub(crate) struct Watch {
     route: Arc<Route>,
     /// `None` for the route's own.
     key: Option<String>,
+    paid: Option<Paid>,
 }
 
 impl Watch {
@@ -23,6 +25,21 @@ impl Watch {
         holding.answers.note(verdict);
         if holding.on {
             holding.hold_off.see(verdict, self.key.as_deref().unwrap_or(&self.route.prefix));
+        }
+        if let Some(paid) = &self.paid {
+            paid.settle(verdict.outcome);
+        }
+    }
+
+    /// The request went out for this charge.
+    pub(super) fn paying(self, paid: Option<Paid>) -> Self {
+        Self { paid, ..self }
+    }
+
+    /// The request did not go out.
+    pub(super) fn unsent(self) {
+        if let Some(paid) = self.paid {
+            paid.refund();
         }
     }
 
@@ -61,7 +78,7 @@ pub(super) fn pass<B>(route: &Arc<Route>, guard: Option<&Guard>, request: &Reque
             None => held,
         });
     }
-    Ok(Watch { route: route.clone(), key })
+    Ok(Watch { route: route.clone(), key, paid: None })
 }
 
 /// A limiter that refuses nobody lets nobody be refused for a hold-off either.

@@ -280,6 +280,15 @@ impl Reloader {
         }
     }
 
+    /// Records what happened to this gateway and is no change of its config.
+    pub(crate) fn happened(&self, result: ChangeResult, what: String) {
+        let mut turn = self.turn();
+        let hash = self.state().hash.clone();
+        let mut entry = self.entry(result, &hash, &Who::tidegate(), Vec::new());
+        entry.note = Some(what);
+        self.note(&mut turn, entry);
+    }
+
     /// Records what changes nothing, or has happened already.
     fn note(&self, turn: &mut Turn, entry: Entry) {
         turn.trail.note(entry);
