@@ -8,6 +8,8 @@ mod harness;
 mod admin;
 #[path = "gateway/bodies.rs"]
 mod bodies;
+#[path = "gateway/ceilings.rs"]
+mod ceilings;
 #[path = "gateway/deadlines.rs"]
 mod deadlines;
 #[path = "gateway/failures.rs"]

@@ -45,6 +45,9 @@ fn config(upstream: u16, hook: u16, audit: &Path) -> String {
          [upstreams.main]\nurl = \"http://127.0.0.1:{upstream}\"\n\
          [limiters.main]\nmin = 2\nmax = 8\nlaw = \"knee\"\nqueue = {{ length = 4, wait = \"50ms\" }}\n\
          [limiters.watched]\nmin = 1\nmax = 2\nmode = \"shadow\"\n\
+         [ceilings.partner]\nrate = 50\nmin = 5\nmax = 100\nburst = 5\n\
+         shared = {{ url = \"redis://127.0.0.1:9\", members = 2 }}\n\
+         [[routes]]\nprefix = \"/paced\"\nupstream = \"main\"\nceiling = \"partner\"\n\
          [[routes]]\nprefix = \"/watched\"\nupstream = \"main\"\nlimiter = \"watched\"\n\
          [[routes]]\nprefix = \"/\"\nupstream = \"main\"\nlimiter = \"main\"\n",
         audit.display()
@@ -54,7 +57,8 @@ fn config(upstream: u16, hook: u16, audit: &Path) -> String {
 /// Clients that ask for everything that can happen, until they are dropped.
 fn load(gateway: u16) -> tokio::task::JoinSet<()> {
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let asks = ["/", "/?ms=20", "/?status=429", "/?status=503", "/?status=500", "/?status=404", "/watched?ms=30"];
+    let asks =
+        ["/", "/?ms=20", "/?status=429", "/?status=503", "/?status=500", "/?status=404", "/watched?ms=30", "/paced"];
     let mut clients = tokio::task::JoinSet::new();
     for n in 0..24_usize {
         let client = client.clone();

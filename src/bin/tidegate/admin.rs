@@ -91,6 +91,7 @@ fn router(admin: Arc<Admin>) -> Router {
         .route("/api/v1/limiters", get(limiters))
         .route("/api/v1/limiters/{name}", get(limiter))
         .route("/api/v1/limiters/{name}/decisions", get(decisions))
+        .route("/api/v1/ceilings", get(ceilings))
         .route("/api/v1/alerts", get(alerts))
         .route("/api/v1/limiters/{name}/history", get(stream::history))
         .route("/api/v1/history", get(stream::glance))
@@ -194,6 +195,11 @@ async fn ready(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
 async fn limiters(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
     let all: Vec<_> = admin.live.limiters().iter().map(view::limiter).collect();
     Json(json!({ "limiters": all }))
+}
+
+async fn ceilings(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
+    let all: Vec<_> = admin.live.ceilings().iter().map(|ceiling| view::ceiling(&ceiling.snapshot())).collect();
+    Json(json!({ "ceilings": all }))
 }
 
 async fn limiter(State(admin): State<Arc<Admin>>, Path(name): Path<String>) -> Response {

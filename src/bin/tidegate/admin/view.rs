@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 use tidegate::alerts::Status;
+use tidegate::ceiling::CeilingSnapshot;
 use tidegate::control::Record;
 use tidegate::law::Reason;
 use tidegate::{Limiter, Outcome, RejectReason, words};
@@ -48,6 +49,25 @@ pub(super) fn limiter(limiter: &Limiter) -> Value {
         },
         "shadow": shadow,
         "last_decision": now.last_decision.as_ref().map(|record| decision(limiter, record)),
+    })
+}
+
+pub(super) fn ceiling(now: &CeilingSnapshot) -> Value {
+    json!({
+        "name": &*now.name,
+        "source": now.source.as_str(),
+        "rate": now.rate,
+        "min": now.bounds.0,
+        "max": now.bounds.1,
+        "burst": now.burst,
+        "consumed": now.consumed,
+        "refunded": now.refunded,
+        "refused": now.refused,
+        "waiting": now.waiting,
+        "throttled": now.throttled,
+        "cuts": now.cuts,
+        "members": now.members,
+        "loss": now.loss.map(|loss| loss.to_string()),
     })
 }
 

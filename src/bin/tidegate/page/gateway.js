@@ -12,8 +12,9 @@ export class Gateway {
     this.facts = element("dl", { class: "facts" });
     this.alerts = card("Alerts");
     this.audit = card("Changes");
+    this.ceilings = card("Ceilings");
     place.className = "stack";
-    place.append(this.alerts.card, element("section", { class: "card" }, element("h3", {}, "Config"), this.facts), this.audit.card);
+    place.append(this.alerts.card, this.ceilings.card, element("section", { class: "card" }, element("h3", {}, "Config"), this.facts), this.audit.card);
   }
 
   greet(hello) {
@@ -52,6 +53,11 @@ export class Gateway {
   }
 
   async look() {
+    const { ok, body } = await ask("/api/v1/ceilings").catch(() => ({ ok: false }));
+    if (ok) {
+      this.ceilings.card.hidden = body.ceilings.length === 0;
+      this.ceilings.list(body.ceilings, "None.", ceiling);
+    }
     if (this.has.alerts) {
       const { ok, body } = await ask("/api/v1/alerts").catch(() => ({ ok: false }));
       if (ok) this.alerts.list(body.open ?? [], "Nothing goes on.", (alert) => [alert.text]);
@@ -72,6 +78,12 @@ function record({ time, result, actor, changes, reason, note }) {
   if (reason) what.push(`reason: ${reason}`);
   if (note) what.push(note);
   return [String(time).slice(0, 19).replace("T", " "), result, actor, what.join("\n")];
+}
+
+// One ceiling: the rate in force, where it comes from, and what is lost.
+function ceiling({ name, rate, min, max, source, loss, members, waiting }) {
+  const state = loss ? `fallback: ${loss}` : source === "shared" ? `shared by ${members}` : source;
+  return [name, `${rate.toPrecision(3)}/s of ${min} to ${max}`, state, waiting ? `${waiting} wait` : ""];
 }
 
 function card(title) {
