@@ -1,7 +1,7 @@
 //! Fetches leases for a shared ceiling, off the request path, and says when the store is lost or back.
 //!
-//! One task a ceiling, and one call at a time. Every call has a time-out; a failed one makes the
-//! ceiling fall back at once, and from then on the store is only looked at.
+//! One task a ceiling, and one call at a time. Every call has a time-out; after a failed one nobody waits
+//! for the store, and from then on it is only looked at.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -134,29 +134,26 @@ impl Driver {
             self.late = 0;
             return self.failed(Loss::Slow);
         }
-        if let Some(turn) = self.standing.answered(now, jitter()) {
-            self.turned(turn);
-        }
+        let turn = self.standing.answered(now, jitter());
+        self.stand(turn);
         core.wake();
     }
 
     fn failed(&mut self, loss: Loss) {
         let turn = self.standing.failed(self.clock.now(), loss, jitter());
-        lock(&self.supply.about).loss = self.standing.loss();
-        if let Some(turn) = turn {
-            self.turned(turn);
-        }
+        self.stand(turn);
     }
 
-    /// Puts a new standing in force, and says so.
-    fn turned(&mut self, turn: Turn) {
+    /// Puts the standing in force, and says so when it has turned.
+    fn stand(&mut self, turn: Option<Turn>) {
         lock(&self.supply.about).loss = self.standing.loss();
-        match turn {
-            Turn::Joined | Turn::Back(_) => self.supply.share(),
-            Turn::Lost(_) => self.supply.fall_back(matches!(self.sharing.on_loss, OnLoss::Refuse)),
+        match self.standing.loss() {
+            None => self.supply.share(),
+            Some(_) => self.supply.fall_back(matches!(self.sharing.on_loss, OnLoss::Refuse)),
         }
         let Some(core) = self.core.upgrade() else { return };
         core.wake();
+        let Some(turn) = turn else { return };
         events::turned(&core.name, turn, self.sharing.on_loss);
         if let Some(observer) = &self.sharing.observer {
             observer(&core.name, turn);
