@@ -11,7 +11,7 @@ use tidegate::{Outcome, RejectReason};
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Gateway {
     /// The admin port of a running gateway.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]
+    #[arg(long, value_name = "URL", default_value = crate::tools::ADMIN)]
     admin: String,
 }
 

@@ -17,14 +17,16 @@ use crate::admin::{VARIABLE, tokens};
 /// A gateway to be asked.
 #[derive(Debug, Args)]
 pub(crate) struct Against {
-    /// The admin port of a running gateway, such as http://127.0.0.1:9090.
+    /// The admin port of a running gateway; where one is asked anyway, the default is http://127.0.0.1:9900.
     #[arg(long, value_name = "URL")]
     pub(crate) against: Option<String>,
     /// File with the token for writes [default: the environment variable TIDEGATE_ADMIN_TOKEN].
-    #[arg(long, value_name = "FILE", requires = "against")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }
 
+/// Where the admin port is when nobody says.
+pub(crate) const ADMIN: &str = "http://127.0.0.1:9900";
 /// The longest that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -41,7 +43,7 @@ impl Against {
 
     /// Asks the gateway; the answer's status and JSON.
     fn ask(&self, method: Method, path: &str, body: Vec<u8>, with_token: bool) -> anyhow::Result<(StatusCode, Value)> {
-        let url = self.against.as_deref().context("needed: --against URL")?;
+        let url = self.against.as_deref().unwrap_or(ADMIN);
         let url = format!("{}{path}", url.trim_end_matches('/'));
         let client = reqwest::Client::builder().timeout(PATIENCE).build()?;
         let mut request = client.request(method, &url).body(body);

@@ -32,7 +32,7 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "HASH")]
     if_hash: Option<String>,
     /// The config file, when no gateway is asked: whoever watches the file applies it.
-    #[arg(long, value_name = "FILE", conflicts_with = "against", required_unless_present = "against")]
+    #[arg(long, value_name = "FILE", conflicts_with = "against")]
     config: Option<PathBuf>,
     #[command(flatten)]
     against: Against,
