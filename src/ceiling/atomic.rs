@@ -70,6 +70,10 @@ impl AtomicBucket {
         self.pace().wait(self.level(), now, ahead, units)
     }
 
+    pub(super) fn owed(&self, now: Nanos) -> f64 {
+        self.pace().owed(self.level(), now)
+    }
+
     /// Changes rate and burst. To be called by one at a time.
     pub(super) fn bend(&self, now: Nanos, rate: f64, burst: f64) {
         let old = self.pace();

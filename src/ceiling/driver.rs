@@ -93,7 +93,9 @@ impl Driver {
         let sent = self.clock.now();
         let seen = self.supply.seen(sent, core.used(), core.line.units());
         let want = if lost { 0 } else { self.lease.want(sent, &seen) };
-        let news = self.supply.news();
+        let mut news = self.supply.news();
+        // What time has paid off meanwhile concerns nobody any more.
+        news.used = news.used.min(core.bucket.owed(sent).ceil() as u64);
         self.sharing.last_terms = core.terms();
         let ask = Ask { want, terms: self.sharing.last_terms, ..asking(&news, sent) };
         let answer = timeout(self.sharing.budget, self.store.lease(&ask)).await.unwrap_or(Err(Loss::Slow));

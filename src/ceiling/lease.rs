@@ -102,10 +102,10 @@ impl Lease {
         if answer.granted > 0 {
             self.last = answer.granted;
         }
-        if answer.granted < want {
+        if answer.granted < want && !answer.wait.is_zero() {
             // Others want it too. Coming back at once would only cost round trips: what the store can
             // save up meanwhile is not lost.
-            let pause = answer.wait.max(answer.life / 4);
+            let pause = answer.wait.max(answer.life / 8);
             self.not_before = now + pause.mul_f64(1.0 + 0.25 * jitter);
         }
         self.ran_dry = false;
@@ -222,7 +222,7 @@ mod tests {
         let mut lease = Lease::new(at(0));
         let seen = Seen { waited_for: 9, ..Seen::default() };
         lease.answered(at(0), at(0), 9, &answer(2), 0.5);
-        assert_eq!(lease.due(at(1), &seen), at(0) + Duration::from_micros(14_062) + Duration::from_nanos(500));
+        assert_eq!(lease.due(at(1), &seen), at(0) + Duration::from_micros(11_250));
         assert_eq!(lease.due(at(1), &Seen { news: true, ..seen }), at(1));
     }
 }
