@@ -196,6 +196,14 @@ impl Limiter {
         self.core.set_classes(classes)
     }
 
+    /// Whether [`Limiter::set_classes`] would take these classes. Changes nothing.
+    ///
+    /// # Errors
+    /// As that one.
+    pub fn check_classes(&self, classes: &[Class]) -> Result<(), InvalidClasses> {
+        self.core.classes.place(classes).map(drop)
+    }
+
     /// A class by its name, for callers that would rather not look for it with each request.
     pub fn class_id(&self, name: &str) -> Option<ClassId> {
         self.core.classes.find(name).map(|at| ClassId(at as u8))

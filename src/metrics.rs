@@ -5,6 +5,7 @@
 //! is many times faster with many limiters. Both write the same numbers, counters as absolute values.
 
 mod ceiling;
+mod classes;
 mod limiter;
 mod sink;
 mod text;
@@ -47,6 +48,20 @@ pub const WOULD_REJECT: &str = "tidegate_would_reject_total";
 pub const DECISIONS: &str = "tidegate_decisions_total";
 /// 1 for the mode in force, by `mode`.
 pub const MODE: &str = "tidegate_mode";
+/// Units in flight, by `class`.
+pub const CLASS_IN_FLIGHT: &str = "tidegate_class_inflight";
+/// Units that a class always gets, under the limit in force, by `class`.
+pub const CLASS_RESERVE: &str = "tidegate_class_reserve";
+/// Units of a class's reserve that others use, by `class`.
+pub const CLASS_LENT: &str = "tidegate_class_lent";
+/// Units that a class uses of others' reserves, by `class`.
+pub const CLASS_BORROWED: &str = "tidegate_class_borrowed";
+/// Requests that wait, by `class`.
+pub const CLASS_QUEUED: &str = "tidegate_class_queued";
+/// Requests that were admitted after a wait, by `class`.
+pub const CLASS_WAITED: &str = "tidegate_class_waited_total";
+/// Requests refused, by `class` and `reason`.
+pub const CLASS_REJECTIONS: &str = "tidegate_class_rejections_total";
 /// Latency as the law sees it.
 pub const TYPICAL_LATENCY: &str = "tidegate_typical_latency_seconds";
 /// Requests finished a second, as the law sees it.

@@ -7,6 +7,7 @@
 pub mod chart;
 pub mod compare;
 pub mod engine;
+pub mod fairness;
 mod gate;
 pub mod measure;
 pub mod oracle;

@@ -75,7 +75,7 @@ impl RejectReason {
             RejectReason::LimitReached => {
                 "more capacity downstream, less load, or a waiting room for short bursts (queue.length)"
             }
-            RejectReason::ClassCap => "a larger cap for the class, or less load of it (class.NAME.cap)",
+            RejectReason::ClassCap => "a larger cap for the class, or less load of it (classes.NAME.cap)",
             RejectReason::QueueFull => {
                 "less load or more capacity; a longer queue only helps against short bursts (queue.length)"
             }

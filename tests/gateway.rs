@@ -10,6 +10,8 @@ mod admin;
 mod bodies;
 #[path = "gateway/ceilings.rs"]
 mod ceilings;
+#[path = "gateway/classes.rs"]
+mod classes;
 #[path = "gateway/deadlines.rs"]
 mod deadlines;
 #[path = "gateway/failures.rs"]

@@ -111,6 +111,7 @@ fn plain(key: &str) -> String {
     let parts: Vec<&str> = key.split('.').collect();
     match parts.as_slice() {
         ["alerts", kind @ ("webhooks" | "alertmanagers"), _, rest @ ..] => format!("alerts.{kind}.{}", rest.join(".")),
+        ["limiters", _, "classes", _, rest @ ..] => format!("limiters.classes.{}", rest.join(".")),
         ["limiters" | "upstreams" | "ceilings", _, rest @ ..] => format!("{}.{}", parts[0], rest.join(".")),
         _ => key.to_owned(),
     }

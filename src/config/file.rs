@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::alerts::AlertsSection;
 use super::ceiling_file::CeilingSection;
+use super::classes::{ClassSection, TenantsSection};
 use super::classify_file::{ClassifySection, HoldOffSection};
 use super::placed::Spanned;
 
@@ -256,6 +257,14 @@ pub(super) struct LimiterSection {
     /// come. Default `body_end`.
     #[schemars(extend("enum" = ["body_end", "head"]))]
     pub(super) permit_end: Text,
+    /// The header that names the class of a request whose route names none. Default: none. Clients can
+    /// write what they like into it, unless something in front of the gateway sets it.
+    pub(super) class_header: Text,
+    /// The classes, by name. Requests that name none, or an unknown one, belong to the class `default`. At
+    /// most 32 names in the life of a limiter, the default one included.
+    pub(super) classes: BTreeMap<Spanned<String>, ClassSection>,
+    /// How those who wait take turns by tenant.
+    pub(super) tenants: TenantsSection,
 }
 
 /// Settings of the law aimd.
@@ -295,6 +304,9 @@ pub(super) struct RouteSection {
     pub(super) limiter: Text,
     /// The name of the ceiling. Default: the limiter's, if it names one.
     pub(super) ceiling: Text,
+    /// The class of its requests in the limiter. Default: what the limiter's `class_header` says, or the
+    /// class `default`.
+    pub(super) class: Text,
     /// How long a request's answer is of use.
     pub(super) deadline: RouteDeadlineSection,
 }

@@ -7,6 +7,7 @@ use crate::bounds::{Bounds, MAX_LIMIT};
 use crate::law::{self, Aimd, Fixed, Gradient, Knee, Law, Vegas};
 
 use super::check::Check;
+use super::classes::SharesConfig;
 use super::file::LimiterSection;
 use super::placed::Spanned;
 
@@ -21,6 +22,7 @@ pub struct LimiterConfig {
     ceiling: Option<String>,
     reject_status: u16,
     permit_end: PermitEnd,
+    shares: SharesConfig,
 }
 
 /// The law and its settings.
@@ -103,6 +105,7 @@ impl LimiterConfig {
                 &raw.permit_end,
                 &[("body_end", PermitEnd::BodyEnd), ("head", PermitEnd::Head)],
             ),
+            shares: SharesConfig::check(&key, &raw.classes, (&raw.class_header, &raw.tenants), check),
         }
     }
 
@@ -139,6 +142,11 @@ impl LimiterConfig {
     /// The HTTP status of a refusal: 503 (the default) or 429.
     pub fn reject_status(&self) -> u16 {
         self.reject_status
+    }
+
+    /// How it is shared between classes and tenants.
+    pub fn shares(&self) -> &SharesConfig {
+        &self.shares
     }
 
     /// When a request stops being in flight.

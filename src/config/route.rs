@@ -23,6 +23,7 @@ pub struct RouteConfig {
     upstream: String,
     limiter: Option<String>,
     ceiling: Option<String>,
+    class: Option<String>,
     deadline: RouteDeadline,
 }
 
@@ -36,6 +37,7 @@ impl RouteConfig {
             upstream: upstream.into(),
             limiter: Some(limiter.into()),
             ceiling: None,
+            class: None,
             deadline: RouteDeadline::default(),
         }
     }
@@ -76,10 +78,8 @@ impl RouteConfig {
             check.wrong_at(&key("upstream"), place, "is missing; needed: the name of an upstream");
         }
         let limiter = pointed_at(&key("limiter"), &raw.limiter, limiters, check);
-        let worker = (
-            upstream.as_ref().and_then(|name| upstreams.get(name)),
-            limiter.as_ref().and_then(|name| limiters.get(name)),
-        );
+        let guard = limiter.as_ref().and_then(|name| limiters.get(name));
+        let worker = (upstream.as_ref().and_then(|name| upstreams.get(name)), guard);
         Self {
             ceiling: pointed_at(&key("ceiling"), &raw.ceiling, ceilings, check),
             deadline: RouteDeadline::check(&key, &raw.deadline, worker, check),
@@ -87,6 +87,7 @@ impl RouteConfig {
             methods: raw.methods.iter().map(|m| m.get_ref().clone()).collect(),
             header,
             upstream: upstream.unwrap_or_default(),
+            class: class(&key("class"), &raw.class, guard, check),
             limiter,
         }
     }
@@ -121,13 +122,34 @@ impl RouteConfig {
         self.limiter.as_deref()
     }
 
+    /// The class of its requests in the limiter, when it says so.
+    pub fn class(&self) -> Option<&str> {
+        self.class.as_deref()
+    }
+
     /// How long a request's answer is of use.
     pub fn deadline(&self) -> &RouteDeadline {
         &self.deadline
     }
 }
 
-fn is_header_name(name: &str) -> bool {
+/// The name of a class, which must be one of the route's limiter.
+fn class(key: &str, raw: &Text, limiter: Option<&LimiterConfig>, check: &mut Check) -> Option<String> {
+    let raw = raw.as_ref()?;
+    match limiter.map(LimiterConfig::shares) {
+        Some(shares) if shares.has_class(raw.get_ref()) => {}
+        Some(shares) => {
+            let names: Vec<&str> = shares.classes().iter().map(|class| &**class.name()).collect();
+            let hint = nearest(raw.get_ref(), &names).map(|n| format!("; did you mean \"{n}\"?")).unwrap_or_default();
+            let known = [&names[..], &["default"]].concat().join(", ");
+            check.wrong_text(key, raw, format_args!("is no class of the limiter{hint} there are: {known}"));
+        }
+        None => check.wrong_text(key, raw, "the class of a limiter, but the route names no limiter"),
+    }
+    Some(raw.get_ref().clone())
+}
+
+pub(super) fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 

@@ -1,6 +1,8 @@
 //! Every key of a config with its effective value, as text. Pure. Keys that hold nothing are left out,
 //! and so is the section `change`, which tells how to apply the others.
 
+mod shares;
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
@@ -231,6 +233,7 @@ impl Settings {
             PermitEnd::Head => "head",
         };
         self.put(&key("permit_end"), permit_end);
+        self.shares(name, limiter.shares());
     }
 
     /// Routes have no names: they go by what they are for, so that one more in front does not look
@@ -250,6 +253,9 @@ impl Settings {
             }
             if let Some(ceiling) = route.ceiling() {
                 self.put(&format!("routes[{name}].ceiling"), ceiling);
+            }
+            if let Some(class) = route.class() {
+                self.put(&format!("routes[{name}].class"), class);
             }
             self.deadline(&format!("routes[{name}].deadline"), route.deadline());
             same.push(name);

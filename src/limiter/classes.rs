@@ -77,6 +77,19 @@ impl NamedClasses {
     /// Finds a position for each class, and puts them in order of position. Those in between that are
     /// not in use any more have no reserve and no cap.
     pub(super) fn assign(&self, classes: &[Class]) -> Result<Vec<Class>, InvalidClasses> {
+        let placed = self.place(classes)?;
+        let mut live = 1;
+        for (at, (slot, class)) in self.slots.iter().zip(&placed).enumerate() {
+            slot.configure(class);
+            let _ = slot.name.set(Arc::clone(class.name()));
+            live |= u32::from(classes.iter().any(|c| c.name() == class.name())) << at;
+        }
+        self.live.store(live, Ordering::Release);
+        Ok(placed)
+    }
+
+    /// What [`NamedClasses::assign`] would give. Changes nothing.
+    pub(super) fn place(&self, classes: &[Class]) -> Result<Vec<Class>, InvalidClasses> {
         check(classes)?;
         let mut wanted: Vec<_> = classes.iter().filter(|class| **class.name() != *DEFAULT_CLASS).collect();
         let default = classes.iter().find(|class| **class.name() == *DEFAULT_CLASS).cloned();
@@ -90,13 +103,6 @@ impl NamedClasses {
         if placed.len() > MAX_CLASSES {
             return Err(InvalidClasses::TooMany { names: placed.len() });
         }
-        let mut live = 1;
-        for (at, (slot, class)) in self.slots.iter().zip(&placed).enumerate() {
-            slot.configure(class);
-            let _ = slot.name.set(Arc::clone(class.name()));
-            live |= u32::from(classes.iter().any(|c| c.name() == class.name())) << at;
-        }
-        self.live.store(live, Ordering::Release);
         Ok(placed)
     }
 

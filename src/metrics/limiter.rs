@@ -4,6 +4,7 @@ use metrics::{Unit, describe_counter, describe_gauge};
 
 use super::sink::{Facade, Sink};
 use super::{
+    CLASS_BORROWED, CLASS_IN_FLIGHT, CLASS_LENT, CLASS_QUEUED, CLASS_REJECTIONS, CLASS_RESERVE, CLASS_WAITED,
     DECISIONS, DRAIN_RATE, FALLBACK, FINISHED, HOLD, IN_FLIGHT, KNEE, LATENCY, LIMIT, LIMIT_MAX, LIMIT_MIN, MODE,
     QUEUE_WAIT, QUEUED, REJECTIONS, SAMPLES_DROPPED, SHADOW_LIMIT, SHADOW_WOULD_REJECT, TYPICAL_LATENCY,
     UNFINISHED_AGE, UNLOADED_LATENCY, WAITED, WOULD_REJECT,
@@ -84,6 +85,13 @@ pub(super) const LIMITER: &[Metric] = {
             "Requests that the shadow law would have turned away, an estimate",
         ),
         Metric::new(SAMPLES_DROPPED, Counter, None, "Samples that were dropped because they came too fast"),
+        Metric::new(CLASS_IN_FLIGHT, Gauge, None, "Units in flight, by class"),
+        Metric::new(CLASS_RESERVE, Gauge, None, "Units that a class always gets, under the limit in force"),
+        Metric::new(CLASS_LENT, Gauge, None, "Units of a class's reserve that others use"),
+        Metric::new(CLASS_BORROWED, Gauge, None, "Units that a class uses of others' reserves"),
+        Metric::new(CLASS_QUEUED, Gauge, None, "Requests that wait for a place, by class"),
+        Metric::new(CLASS_WAITED, Counter, None, "Requests that were admitted after a wait, by class"),
+        Metric::new(CLASS_REJECTIONS, Counter, None, "Requests refused, by class and reason"),
         Metric::new(LATENCY[0], Histogram, S, "Latency to the response head"),
         Metric::new(HOLD[0], Histogram, S, "Time that places are held"),
         Metric::new(QUEUE_WAIT[0], Histogram, S, "Wait of those who were admitted after one"),
@@ -106,6 +114,7 @@ pub fn record(now: &Snapshot) {
 }
 
 pub(super) fn write(now: &Snapshot, to: &mut impl Sink) {
+    super::classes::write(now, to);
     let limiter = ("limiter", &*now.name);
     to.gauge(IN_FLIGHT, &[limiter], f64::from(now.in_flight));
     to.gauge(LIMIT, &[limiter], f64::from(now.limit));

@@ -44,6 +44,7 @@ fn config(upstream: u16, hook: u16, audit: &Path) -> String {
         "[audit]\ndir = \"{}\"\n[alerts.webhooks.hook]\nurl = \"http://127.0.0.1:{hook}/\"\n\
          [upstreams.main]\nurl = \"http://127.0.0.1:{upstream}\"\n\
          [limiters.main]\nmin = 2\nmax = 8\nlaw = \"knee\"\nqueue = {{ length = 4, wait = \"50ms\" }}\n\
+         [limiters.main.classes.query]\nreserve = \"25%\"\nlend = \"allowed\"\n\
          [limiters.watched]\nmin = 1\nmax = 2\nmode = \"shadow\"\n\
          [ceilings.partner]\nrate = 50\nmin = 5\nmax = 100\nburst = 5\n\
          shared = {{ url = \"redis://127.0.0.1:9\", members = 2 }}\n\

@@ -11,7 +11,7 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use tidegate::alerts::Alerts;
 use tidegate::config::{Config, LimiterConfig};
-use tidegate::{Canary, Ceiling, HoldOff, Limiter};
+use tidegate::{Canary, Ceiling, HoldOff, Limiter, LimiterBuilder};
 
 use crate::alerting;
 use crate::ceilings::{self, Turns};
@@ -178,7 +178,10 @@ impl Parts {
         let mut limiters = BTreeMap::new();
         for (name, settings) in config.limiters() {
             let limiter = match old.and_then(|old| old.limiters.get(name)) {
-                Some(kept) => kept.clone(),
+                Some(kept) => {
+                    kept.check_classes(settings.shares().classes()).with_context(|| format!("limiter \"{name}\""))?;
+                    kept.clone()
+                }
                 None => build(name, settings, canary).with_context(|| format!("limiter \"{name}\""))?,
             };
             limiters.insert(name.clone(), limiter);
@@ -208,6 +211,12 @@ impl Parts {
             }
             if was.queue() != now.queue() {
                 limiter.set_waiting_room(now.queue().length(), now.queue().wait());
+            }
+            if was.shares().tenants() != now.shares().tenants() {
+                limiter.set_tenants(&now.shares().tenants().build());
+            }
+            if was.shares().classes() != now.shares().classes() {
+                limiter.set_classes(now.shares().classes()).expect("looked at before");
             }
             if was.law() != now.law() {
                 limiter.set_law(now.law().build());
@@ -259,6 +268,7 @@ fn build(name: &str, settings: &LimiterConfig, canary: &Canary) -> anyhow::Resul
         .mode(settings.mode())
         .waiting_room(settings.queue().length(), settings.queue().wait())
         .canary(canary)
-        .build()?;
-    Ok(limiter)
+        .tenants(settings.shares().tenants().build());
+    let limiter = settings.shares().classes().iter().cloned().fold(limiter, LimiterBuilder::class);
+    Ok(limiter.build()?)
 }

@@ -14,6 +14,7 @@ mod outcome;
 mod paced;
 mod relay;
 mod tunnel;
+mod who;
 
 pub(crate) use answers::Answers;
 pub(crate) use body::{RequestBody, ResponseBody, Stall};
@@ -75,7 +76,7 @@ pub(crate) async fn serve(table: Arc<Table>, peer: Arc<Peer>, request: Request<I
         Ok(admitted) => admitted,
         Err(rejected) => {
             if let Some(guard) = guard.filter(|_| rejected.reason != RejectReason::Ceiling) {
-                guard.tally.rejected(&rejected, None);
+                guard.tally.rejected(&rejected, who::tenant(Some(guard), &request));
             }
             let status = guard.map_or_else(RefusalStatus::default, |guard| guard.reject_status);
             let answer = answer::refusal(&rejected, request.headers(), status);
@@ -97,7 +98,7 @@ async fn admit(
     // Before the place: who waits for a rate is not in flight.
     let paid = paced::pay(route, guard, deadline).await?;
     let place = async {
-        let permit = place(guard, deadline).await?;
+        let permit = place(guard, who::asks(route, guard, request, deadline)).await?;
         Ok((permit, held_off::pass(route, guard, request)?))
     };
     match place.await {
@@ -111,12 +112,8 @@ async fn admit(
     }
 }
 
-async fn place(guard: Option<&Guard>, deadline: Option<Deadline>) -> Result<Option<Permit>, Rejected> {
+async fn place(guard: Option<&Guard>, admit: Admit<'_>) -> Result<Option<Permit>, Rejected> {
     let Some(guard) = guard else { return Ok(None) };
-    let mut admit = Admit::new();
-    if let Some(deadline) = deadline {
-        admit = admit.deadline(deadline.moment());
-    }
     if guard.waits {
         guard.limiter.acquire(admit).await.map(Some)
     } else {

@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue, Method, Request};
 use tidegate::alerts::Tally;
 use tidegate::config::{Config, Forwarded, LimiterConfig, PermitEnd, RouteConfig, RouteDeadline};
 use tidegate::tower::{DeadlineSource, RefusalStatus};
-use tidegate::{Ceiling, Classifier, HoldOff, Limiter, Mode};
+use tidegate::{Ceiling, ClassId, Classifier, HoldOff, Limiter, Mode};
 
 use crate::proxy::Answers;
 use crate::upstream::Upstream;
@@ -33,6 +33,8 @@ pub(crate) struct Route {
     pub(crate) upstream_name: Box<str>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) guard: Option<Arc<Guard>>,
+    /// The class of its requests, when it says so.
+    pub(crate) class: Option<ClassId>,
     /// Where requests tell their deadlines, and the upstream is told them.
     pub(crate) deadlines: DeadlineSource,
     /// What the upstream's answers mean.
@@ -63,6 +65,9 @@ pub(crate) struct Guard {
     pub(crate) waits: bool,
     pub(crate) reject_status: RefusalStatus,
     pub(crate) permit_end: PermitEnd,
+    /// Where requests name their class, when the route does not, and their tenant.
+    pub(crate) class_header: Option<HeaderName>,
+    pub(crate) tenant_header: Option<HeaderName>,
     /// Whether it refuses anybody: not in shadow, and not when it is off.
     pub(crate) enforces: bool,
     /// Where refusals are counted for alerts.
@@ -77,7 +82,10 @@ impl Guard {
         };
         let enforces = config.mode() == Mode::Enforce;
         let (waits, permit_end) = (config.queue().length() > 0, config.permit_end());
-        Self { limiter, waits, reject_status, permit_end, enforces, tally }
+        let header = |name: Option<&str>| name.and_then(|name| name.parse().ok());
+        let class_header = header(config.shares().class_header());
+        let tenant_header = header(config.shares().tenant_header());
+        Self { limiter, waits, reject_status, permit_end, class_header, tenant_header, enforces, tally }
     }
 }
 
@@ -133,7 +141,9 @@ impl Route {
         (holding, pacing): (Holding, Option<Pacing>),
         guard: impl Fn(&str, &str) -> Option<Arc<Guard>>,
     ) -> Self {
+        let guard = config.limiter().and_then(|limiter| guard(limiter, config.prefix()));
         Self {
+            class: guard.as_ref().and_then(|guard| guard.limiter.class_id(config.class()?)),
             prefix: config.prefix().into(),
             methods: config.methods().iter().filter_map(|method| method.parse().ok()).collect(),
             header: config.header().and_then(|(name, value)| {
@@ -141,7 +151,7 @@ impl Route {
             }),
             upstream_name: config.upstream().into(),
             upstream,
-            guard: config.limiter().and_then(|limiter| guard(limiter, config.prefix())),
+            guard,
             deadlines: deadlines(config.deadline()),
             classifier,
             holding,

@@ -7,6 +7,7 @@ use tidegate::alerts::Status;
 use tidegate::ceiling::CeilingSnapshot;
 use tidegate::control::Record;
 use tidegate::law::Reason;
+use tidegate::limiter::ClassSnapshot;
 use tidegate::{Limiter, Outcome, RejectReason, words};
 
 use crate::reload::Reloader;
@@ -30,6 +31,7 @@ pub(super) fn limiter(limiter: &Limiter) -> Value {
         "max": now.bounds.max(),
         "in_flight": now.in_flight,
         "queued": now.queued,
+        "classes": now.classes.iter().map(class).collect::<Vec<_>>(),
         "queue": { "length": now.waiting_room.0, "wait_ms": millis(now.waiting_room.1) },
         "fallback": now.fallback.map(|kind| kind.as_str()),
         "finished": counts(&Outcome::ALL.map(|o| (o.as_str(), now.finished.of(o)))),
@@ -68,6 +70,24 @@ pub(super) fn ceiling(now: &CeilingSnapshot) -> Value {
         "cuts": now.cuts,
         "members": now.members,
         "loss": now.loss.map(|loss| loss.to_string()),
+    })
+}
+
+fn class(class: &ClassSnapshot) -> Value {
+    let rejected: Map<String, Value> =
+        RejectReason::ALL.iter().map(|r| (r.as_str().to_owned(), json!(class.rejected(*r)))).collect();
+    json!({
+        "name": &*class.name,
+        "priority": class.priority,
+        "reserve": class.reserve,
+        "held": class.held,
+        "cap": class.cap,
+        "in_flight": class.in_flight,
+        "lent": class.lent,
+        "borrowed": class.borrowed,
+        "queued": class.queued,
+        "waited": class.waited,
+        "rejected": rejected,
     })
 }
 

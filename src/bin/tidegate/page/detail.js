@@ -54,9 +54,10 @@ export class Detail {
     const table = element("table", {}, element("thead", {}, head), this.decisions);
     const decisions = element("section", { class: "card" }, element("h3", {}, "Decisions"), element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Decisions" }, table));
     this.form = this.bounds(name);
+    this.classes = this.shares();
     this.place.append(
       element("div", { class: "title" }, element("h2", {}, name), this.badgeNode), figures, this.why, charts,
-      element("div", { class: "stack" }, this.form.card, decisions),
+      element("div", { class: "stack" }, this.classes.card, this.form.card, decisions),
     );
     this.charts = new Charts(charts);
   }
@@ -88,6 +89,26 @@ export class Detail {
     const card = element("section", { class: "card" }, element("h3", {}, "Bounds"), form);
     card.hidden = !this.writes;
     return { card, min, max };
+  }
+
+  // Who has what of the limit; hidden when there are no classes.
+  shares() {
+    const titles = ["class", "in flight", "reserve", "cap", "lent", "borrowed", "queued", "refused"];
+    const head = element("tr", {}, ...titles.map((text) => element("th", { scope: "col" }, text)));
+    const body = element("tbody");
+    const table = element("table", {}, element("thead", {}, head), body);
+    const card = element("section", { class: "card" }, element("h3", {}, "Classes"), element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Classes" }, table));
+    card.hidden = true;
+    return { card, body };
+  }
+
+  showShares(all) {
+    this.classes.card.hidden = !all?.length;
+    this.classes.body.replaceChildren(...(all ?? []).map((one) => {
+      const refused = Object.values(one.rejected).reduce((sum, n) => sum + n, 0);
+      const numbers = [one.in_flight, one.reserve, one.cap, one.lent, one.borrowed, one.queued, refused];
+      return element("tr", {}, element("td", {}, one.name), ...numbers.map((n) => element("td", { class: "num" }, n === null ? "–" : number(n))));
+    }));
   }
 
   async past() {
@@ -137,6 +158,7 @@ export class Detail {
     this.figures.unloaded.replaceChildren(number(unloaded), element("small", {}, unloaded ? " ms" : ""));
     this.figures.knee.replaceChildren(number(knee));
     this.figures.unloaded.parentNode.hidden = this.figures.knee.parentNode.hidden = unloaded === null && knee === null;
+    this.showShares(one.body.classes);
     const [newest] = all.body.decisions;
     if (newest) {
       const state = one.body.fallback ? `On a fallback (${one.body.fallback}): the limiter is full and nothing finishes, so the limit is held. ` : "";
