@@ -1,7 +1,7 @@
 //! Finds the rate that the other side really allows: a cut on a throttle, a cubic way back.
 //!
 //! The curve is TCP CUBIC's (RFC 9438), made free of scale: with `w` a little below the rate that was
-//! throttled last and `x` the time of recovery in parts of [`RECOVERY`],
+//! throttled last and `x` the time of recovery in parts of what it takes,
 //! `rate = w (1 - (1 - CUT) (1 - x)^3)`. It comes back fast, stays near `w` for long, and then looks
 //! further, faster and faster. Time of recovery passes only with successes, and only while callers
 //! had to wait for the rate: nothing else says that more is allowed.
@@ -17,8 +17,12 @@ const CUT: f64 = 0.7;
 /// Where the curve is flat, as a share of the rate that was throttled: below it, or the plateau itself
 /// would be throttled again and again.
 const PLATEAU: f64 = 0.9;
-/// How long until the plateau is reached.
+/// How long until the plateau is reached, at most: at low rates each look further costs a larger share.
 pub const RECOVERY: Duration = Duration::from_secs(10);
+/// And at least.
+const SHORTEST_RECOVERY: f64 = 2.0;
+/// Between the two, the recovery takes so many units.
+const RECOVERY_UNITS: f64 = 50.0;
 /// Two cuts are at least so far apart: a quota counted in windows throttles everything at once.
 const BETWEEN_CUTS: Duration = Duration::from_millis(50);
 /// The most of a silence that counts as time of recovery.
@@ -30,7 +34,7 @@ pub struct Adaptive {
     min: f64,
     max: f64,
     plateau: f64,
-    /// Time of recovery in parts of [`RECOVERY`].
+    /// Time of recovery in parts of what it takes.
     x: f64,
     moved: Nanos,
     cut: Option<Nanos>,
@@ -69,7 +73,8 @@ impl Adaptive {
         let passed = now.since(self.moved).min(MOST_OF_A_SILENCE);
         self.moved = now.max(self.moved);
         if self.curve() < self.max {
-            self.x += passed.as_secs_f64() / RECOVERY.as_secs_f64();
+            let recovery = (RECOVERY_UNITS / self.rate()).clamp(SHORTEST_RECOVERY, RECOVERY.as_secs_f64());
+            self.x += passed.as_secs_f64() / recovery;
         }
         self.rate() > before
     }
@@ -129,11 +134,11 @@ mod tests {
     fn it_comes_back_to_a_plateau_below_what_was_throttled_and_then_looks_further() {
         let mut adaptive = Adaptive::new(at(0.0), 100.0, (1.0, 1000.0));
         adaptive.throttled(at(0.0), at(0.0));
-        succeed(&mut adaptive, 0.0, 10.0);
+        succeed(&mut adaptive, 0.0, 2.0);
         assert!((adaptive.rate() - 90.0).abs() < 0.1, "{}", adaptive.rate());
-        succeed(&mut adaptive, 10.0, 13.0);
+        succeed(&mut adaptive, 2.0, 2.6);
         assert!(adaptive.rate() < 92.0, "it stays there: {}", adaptive.rate());
-        succeed(&mut adaptive, 13.0, 60.0);
+        succeed(&mut adaptive, 2.6, 60.0);
         assert_eq!(adaptive.rate(), 1000.0, "a quota that came back is found");
     }
 
@@ -146,7 +151,7 @@ mod tests {
         adaptive.succeeded(at(3000.0));
         assert_eq!(adaptive.rate(), before);
         adaptive.succeeded(at(9000.0));
-        assert!(adaptive.rate() < 72.0, "one second of it at most: {}", adaptive.rate());
+        assert!(adaptive.rate() < 87.0, "one second of it at most: {}", adaptive.rate());
     }
 
     #[test]

@@ -33,7 +33,9 @@ if math.abs(r - set) > 1e-9 * set then p, x, xt, r = set, 1, now, set end
 if throttled >= 0 and now - throttled >= cut and now >= cut + 50000 then
   p, x, xt, cut = 0.9 * rate_now(), 0, now, now
 elseif succeeded then
-  if p * (1 - 0.3 * (1 - x) ^ 3) < max then x = x + math.min(now - xt, 1000000) / 10000000 end
+  if p * (1 - 0.3 * (1 - x) ^ 3) < max then
+    x = x + math.min(now - xt, 1000000) / 1000000 / math.max(2, math.min(10, 50 / rate_now()))
+  end
   xt = now
 end
 
