@@ -18,6 +18,7 @@ pub struct Admit<'a> {
 
 impl<'a> Admit<'a> {
     /// One unit.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
@@ -33,6 +34,7 @@ impl<'a> Admit<'a> {
     /// The class it belongs to, found once by [`Limiter::class_id`](super::Limiter::class_id). Goes before
     /// a name.
     #[must_use]
+    #[inline]
     pub fn class_id(mut self, class: ClassId) -> Self {
         self.chosen = Some(class);
         self
@@ -78,14 +80,17 @@ impl<'a> Admit<'a> {
         self.class
     }
 
+    #[inline]
     pub(super) fn class_chosen(&self) -> Option<ClassId> {
         self.chosen
     }
 
+    #[inline]
     pub(super) fn units(&self) -> u32 {
         self.weight.clamp(1, MAX_WEIGHT)
     }
 
+    #[inline]
     pub(super) fn until(&self) -> Option<Instant> {
         self.deadline
     }

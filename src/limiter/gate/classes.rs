@@ -26,14 +26,17 @@ pub(super) struct ClassLine {
 }
 
 impl ClassLine {
+    #[inline]
     pub(super) fn word(&self) -> ClassWord {
         ClassWord(self.word.load(Ordering::Acquire))
     }
 
+    #[inline]
     pub(super) fn held(&self) -> u32 {
         (self.part.load(Ordering::Acquire) >> 32) as u32
     }
 
+    #[inline]
     pub(super) fn cap(&self) -> u32 {
         self.part.load(Ordering::Acquire) as u32
     }
@@ -310,7 +313,7 @@ impl Gate {
     }
 
     /// Leaves, for whatever class it was counted (position plus one, 0 for none).
-    #[inline]
+    #[inline(never)]
     pub(crate) fn leave_place(&self, class: u32, weight: u32) {
         match class.checked_sub(1) {
             None => self.leave(weight),
