@@ -87,7 +87,7 @@ impl Limiter {
     ///
     /// # Errors
     /// As [`Limiter::try_acquire`], and when its deadline cannot be met.
-    #[inline]
+    #[inline(always)]
     pub fn try_acquire_with(&self, admit: &Admit<'_>) -> Result<Permit, Rejected> {
         self.timely(admit)?;
         match self.core.enter(admit) {

@@ -67,7 +67,7 @@ impl Held {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, core: &Core, outcome: Option<Outcome>) {
         let outcome = outcome.or(self.observed.outcome()).unwrap_or(Outcome::Cancelled);
         core.recorder.finished(outcome);
@@ -105,7 +105,7 @@ macro_rules! permit_methods {
         }
 
         /// Ends the request with its outcome and gives the place back.
-        #[inline]
+        #[inline(always)]
         pub fn finish(mut self, outcome: Outcome) {
             self.held.end(&self.core, Some(outcome));
         }
