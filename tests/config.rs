@@ -248,6 +248,8 @@ fn a_budget_must_be_shorter_than_its_callers_wait() {
         ("budget = \"2h\"", "routes[0].deadline.budget = \"2h\": must be within 1ms and 1h"),
         ("unit = \"s\"", "routes[0].deadline.unit = \"s\": the unit of a header, but deadline.header is not given"),
         ("header = \"x y\"", "routes[0].deadline.header = \"x y\": must be the name of a header"),
+        ("header = \"Host\"", "routes[0].deadline.header = \"Host\": has a meaning of its own, and"),
+        ("header = \"grpc-timeout\"", "routes[0].deadline.header = \"grpc-timeout\": has a meaning of its own, and"),
     ] {
         let err = with(deadline).expect_err(deadline).to_string();
         assert!(err.contains(expected), "{deadline}: {err}");

@@ -9,7 +9,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::{Request, Response};
 use tidegate::law::Fixed;
-use tidegate::tower::{LimitLayer, LimitedBody};
+use tidegate::tower::{LimitLayer, LimitedBody, PermitEnd};
 use tidegate::{HoldOff, Limiter, Outcome, RejectReason};
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -94,6 +94,16 @@ async fn an_error_inside_a_stream_that_began_well_is_pressure() {
         assert_eq!(passed, event.as_bytes());
         only(&limiter, Outcome::Overloaded);
     }
+    // A client that has read the error leaves: the stream's end is never seen.
+    let left = limiter();
+    let response =
+        ask(&LimitLayer::new(left.clone()), move || answer(200, STREAM, vec![one, two, b":\n"], false)).await;
+    let mut body = response.into_body();
+    for _ in 0..2 {
+        body.frame().await.expect("a frame").expect("no error");
+    }
+    drop(body);
+    only(&left, Outcome::Overloaded);
     let limiter = limiter();
     let response = ask(&LimitLayer::new(limiter.clone()), || answer(200, STREAM, vec![b"data: {}\n\n"], false)).await;
     response.into_body().collect().await.expect("no error");
@@ -106,6 +116,25 @@ async fn a_refusal_whose_body_nobody_reads_is_one_all_the_same() {
     let response = ask(&LimitLayer::new(limiter.clone()), || answer(429, &[], vec![b"slow down"], false)).await;
     drop(response);
     only(&limiter, Outcome::Throttled);
+}
+
+#[tokio::test]
+async fn a_refusal_holds_off_however_its_body_ends() {
+    const WAIT: &[(&str, &str)] = &[("retry-after", "5")];
+    for end in [PermitEnd::Head, PermitEnd::FirstByte, PermitEnd::BodyEnd] {
+        for (parts, breaks) in
+            [(vec![], true), (vec![&b"slow"[..], b" down"], true), (vec![&b"slow"[..], b" down"], false)]
+        {
+            let (limiter, hold_off) = (limiter(), HoldOff::builder("partner").build());
+            let layer = LimitLayer::new(limiter.clone()).hold_off(hold_off.clone()).permit_end(end);
+            let (what, sent) = (format!("{end:?} {parts:?} {breaks}"), parts.clone());
+            let response = ask(&layer, move || answer(429, WAIT, sent.clone(), breaks)).await;
+            let read = response.into_body().collect().await;
+            assert_eq!(read.is_err(), breaks, "{what}");
+            assert!(hold_off.remaining("").is_some(), "{what}");
+            only(&limiter, Outcome::Throttled);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

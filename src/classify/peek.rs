@@ -70,12 +70,17 @@ impl Events {
         }
     }
 
+    /// The data of the first error, if it has come.
+    pub(crate) fn found(&self) -> Option<Cow<'_, str>> {
+        self.error.as_deref().map(String::from_utf8_lossy)
+    }
+
     /// The data of the first error, once the stream is over or is to be judged as it is.
     pub(crate) fn error(&mut self) -> Option<Cow<'_, str>> {
         if self.error.is_none() {
             self.end_line();
         }
-        self.error.as_deref().map(String::from_utf8_lossy)
+        self.found()
     }
 
     fn keep(&mut self, part: &[u8]) {

@@ -1,17 +1,21 @@
 //! Reads numbers of seconds, durations and dates as they stand in headers and messages.
 //!
 //! Everything is read leniently and answered with `None` when it makes no sense; a wait is never
-//! read as shorter than it was written.
+//! read as shorter than it was written, except that nothing is longer than [`LONGEST`].
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What is too large for any clock is this: a long wait, not none. There is room above it for the
+/// arithmetic of those who use it.
+const LONGEST: Duration = Duration::from_secs(1 << 53);
 
 /// Seconds, with or without a fraction.
 pub(super) fn seconds(text: &str) -> Option<Duration> {
     let text = text.trim();
     // `parse` also takes "inf", "nan" and exponents; a server means none of them.
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.') && text.bytes().any(|b| b.is_ascii_digit());
-    let number: f64 = text.parse().ok().filter(|_| plain && text.len() <= 32)?;
-    Duration::try_from_secs_f64(number).ok()
+    let number: f64 = text.parse().ok().filter(|_| plain)?;
+    Some(Duration::try_from_secs_f64(number).map_or(LONGEST, |length| length.min(LONGEST)))
 }
 
 /// Numbers with units, as in `1h2m3.5s`, `6m0s` or `12ms`.
@@ -25,7 +29,7 @@ pub(super) fn leading_duration(text: &str) -> Option<(Duration, &str)> {
     let mut total: Option<Duration> = None;
     let mut rest = text;
     while let Some((length, after)) = one_part(rest) {
-        total = Some(total.unwrap_or_default().checked_add(length)?);
+        total = Some(total.unwrap_or_default().saturating_add(length).min(LONGEST));
         rest = after;
     }
     Some((total?, rest))
@@ -46,9 +50,9 @@ fn one_part(text: &str) -> Option<(Duration, &str)> {
         "us" | "µs" | "μs" => number / 1_000_000,
         "ms" | "milliseconds" | "millisecond" => number / 1000,
         "s" | "sec" | "secs" | "second" | "seconds" => number,
-        "m" | "min" | "mins" | "minute" | "minutes" => number.checked_mul(60)?,
-        "h" | "hour" | "hours" => number.checked_mul(3600)?,
-        "d" | "day" | "days" => number.checked_mul(86_400)?,
+        "m" | "min" | "mins" | "minute" | "minutes" => number.saturating_mul(60),
+        "h" | "hour" | "hours" => number.saturating_mul(3600),
+        "d" | "day" | "days" => number.saturating_mul(86_400),
         _ => return None,
     };
     Some((length, rest))
@@ -211,7 +215,7 @@ mod tests {
         }
         assert_eq!(leading_duration("20s. Visit"), Some((ms(20_000), ". Visit")));
         assert_eq!(leading_duration("2 minutes, please"), Some((ms(120_000), ", please")));
-        for text in ["", "s", "5", "5x", "5s6", "-5s", "99999999999999999999999999h"] {
+        for text in ["", "s", "5", "5x", "5s6", "-5s"] {
             assert_eq!(duration(text), None, "{text}");
         }
     }
@@ -223,6 +227,17 @@ mod tests {
         }
         for text in ["", "-1", "1e3", "inf", "nan", "abc", ".", "1.2.3"] {
             assert_eq!(seconds(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_long_and_not_nothing() {
+        let digits = "9".repeat(5000);
+        for text in ["18446744073709551615", "99999999999999999999", &digits] {
+            assert_eq!(seconds(text), Some(LONGEST), "{text}");
+            for unit in ["s", "m", "h", "d"] {
+                assert_eq!(duration(&format!("{text}{unit}{text}s")), Some(LONGEST), "{text}{unit}");
+            }
         }
     }
 }

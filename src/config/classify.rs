@@ -143,9 +143,9 @@ fn with_header(key: &impl Fn(&str) -> String, raw: &ClassifySection, rule: Rule,
 fn known<T>(key: &str, names: &[Spanned<String>], there: &BTreeMap<String, T>, check: &mut Check) {
     for name in names.iter().filter(|name| !there.contains_key(name.get_ref())) {
         let all: Vec<&str> = there.keys().map(String::as_str).collect();
-        let hint = nearest(name.get_ref(), &all).map(|n| format!("; did you mean \"{n}\"?")).unwrap_or_default();
+        let hint = nearest(name.get_ref(), &all).map(|n| format!(" did you mean \"{n}\"?")).unwrap_or_default();
         let there = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-        check.wrong_text(key, name, format_args!("points to nothing{hint} there are: {there}"));
+        check.wrong_text(key, name, format_args!("points to nothing;{hint} there are: {there}"));
     }
 }
 

@@ -158,9 +158,9 @@ pub(super) fn pointed_at<T>(key: &str, raw: &Text, known: &BTreeMap<String, T>, 
     let raw = raw.as_ref()?;
     if !known.contains_key(raw.get_ref()) {
         let names: Vec<&str> = known.keys().map(String::as_str).collect();
-        let hint = nearest(raw.get_ref(), &names).map(|n| format!("; did you mean \"{n}\"?")).unwrap_or_default();
+        let hint = nearest(raw.get_ref(), &names).map(|n| format!(" did you mean \"{n}\"?")).unwrap_or_default();
         let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        check.wrong_text(key, raw, format_args!("points to nothing{hint} there are: {known}"));
+        check.wrong_text(key, raw, format_args!("points to nothing;{hint} there are: {known}"));
     }
     Some(raw.get_ref().clone())
 }

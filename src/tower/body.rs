@@ -157,8 +157,11 @@ impl Held {
                 }
                 match frame.trailers_ref() {
                     Some(trailers) => self.end(Some(trailers)),
-                    // A first byte that ends the permit tells as much as the head did.
-                    None if self.ends_at_first_byte => self.finish(self.reading.so_far()),
+                    // What looks well is told already; a refusal is judged by what there is of it.
+                    None if self.ends_at_first_byte => match self.reading.so_far() {
+                        Outcome::Success => self.finish(Outcome::Success),
+                        _ => self.end(None),
+                    },
                     None if is_over(body, &self.reading) => self.end(None),
                     None => return Some(self),
                 }
@@ -185,7 +188,11 @@ impl Held {
     }
 
     fn broken(&mut self) {
-        let outcome = self.reading.broke().outcome;
+        let verdict = self.reading.broke();
+        let outcome = verdict.outcome;
+        if let Some(watch) = &mut self.watch {
+            watch.see(&verdict);
+        }
         self.finish(outcome);
     }
 

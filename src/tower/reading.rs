@@ -66,7 +66,12 @@ impl Reading {
     pub fn so_far(&self) -> Outcome {
         match &self.told {
             Told::Head { outcome, .. } => *outcome,
-            Told::InTrailers | Told::Events(_) | Told::InBody(_) => Outcome::Success,
+            Told::InTrailers | Told::InBody(_) => Outcome::Success,
+            // Clients leave at the error, so the end of the stream may never be seen.
+            Told::Events(stream) => match (&self.table, stream.events.found()) {
+                (Some(table), Some(error)) => table.judge(Seen::Event, &stream.headers, &error, wall()).outcome,
+                _ => Outcome::Success,
+            },
             Told::Body(body) => body.blind,
         }
     }
@@ -253,6 +258,7 @@ mod tests {
         assert_eq!(reading(429, &[]).broke().outcome, Outcome::Throttled);
         let mut overloaded = reading(200, &[stream]);
         overloaded.bytes(b"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n");
+        assert_eq!(overloaded.so_far(), Outcome::Overloaded, "a client may leave at the error");
         assert_eq!(overloaded.broke().outcome, Outcome::Overloaded);
     }
 }

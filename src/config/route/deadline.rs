@@ -20,6 +20,20 @@ pub struct RouteDeadline {
 
 const MS: Duration = Duration::from_millis(1);
 
+/// What requests need to arrive at all, and `grpc-timeout`, which is read and written in any case.
+const TAKEN: [&str; 10] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "grpc-timeout",
+    "host",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 impl RouteDeadline {
     /// `worker` is who does the route's work: its upstream and its limiter.
     pub(super) fn check(
@@ -33,6 +47,10 @@ impl RouteDeadline {
         let name = raw.header.as_ref().map(|name| name.get_ref().to_ascii_lowercase());
         if let Some(raw) = raw.header.as_ref().filter(|_| !name.as_deref().is_some_and(is_header_name)) {
             check.wrong_text(&key("deadline.header"), raw, "must be the name of a header");
+        }
+        if let Some(raw) = raw.header.as_ref().filter(|_| name.as_deref().is_some_and(|name| TAKEN.contains(&name))) {
+            let what = format_args!("has a meaning of its own, and a budget would be written over it");
+            check.wrong_text(&key("deadline.header"), raw, what);
         }
         if let Some(unit) = raw.unit.as_ref().filter(|_| raw.header.is_none()) {
             check.wrong_text(&key("deadline.unit"), unit, "the unit of a header, but deadline.header is not given");
