@@ -1,8 +1,7 @@
 //! `knee`: the default law. It learns how latency depends on the requests in flight, and keeps the
 //! limit a little past the point where latency begins to rise.
 //!
-//! Every served request is one observation: the number in flight that it met when it was admitted,
-//! and its latency. The pieces, each in a file of its own:
+//! Every served request is one observation: the number in flight that it met, and its latency. The pieces, each in a file of its own:
 //!
 //! - `profile`: mean latency by in-flight level, slowly forgotten. Requests that have not finished
 //!   count with the time they have waited so far, so that overload shows before slow answers come.
@@ -17,6 +16,8 @@
 //! - `pair`: what dips say together: is it a queue, or does the service take that long? While the
 //!   limit binds, only their verdict (or levels that lie far apart) may raise the unloaded latency:
 //!   a standing queue never becomes the baseline.
+//! - `life`, `sharing`: where a service is shared by all, latency depends on the mean number in flight
+//!   during a request's life and not on the one it met; which of the two it is, the samples say.
 //! - `noise`, `traffic`: how much latency varies; the mean latency (the *beat*, the unit of all
 //!   waiting times), stalls, and whether the limit is what binds.
 //!
@@ -28,27 +29,31 @@
 mod believe;
 mod change;
 mod learn;
+mod life;
 mod noise;
 mod pair;
 mod posterior;
 mod profile;
 mod refusals;
 mod rhythm;
+mod sharing;
 mod traffic;
 
 use std::time::Duration;
 
 use self::change::Change;
+use self::life::Life;
 use self::noise::Noise;
 use self::pair::Pair;
 use self::posterior::{Anchor, Belief};
-use self::profile::{Profile, Scale};
+use self::profile::{Curve, Scale};
 use self::refusals::{Cut, Refusals};
 use self::rhythm::Rhythm;
+use self::sharing::Sharing;
 use self::traffic::Traffic;
 use super::{Decision, Inputs, Law, Learned, Reason};
 use crate::time::Nanos;
-use crate::window::{LEVELS, Pace, Window};
+use crate::window::{Pace, Window};
 
 /// The tolerated rise: `TOLERANCE.0 + TOLERANCE.1 / sqrt(knee)`, in log latency.
 const TOLERANCE: (f64, f64) = (0.1, 0.8);
@@ -59,8 +64,14 @@ const MOST_GROWTH: f64 = 2.0;
 const GROWTH_WAIT: (f64, f64) = (1.0, 4.0);
 /// Shrinking: at most by this factor a mean latency.
 const MOST_SHRINK: f64 = 0.6;
-/// Latency cuts nothing before so many samples, times the variance.
+/// Latency cuts what is likely too much from so many samples on, times the variance, and before
+/// that, from a few on, only what is surely too much.
 const FIRST: f64 = 12.0;
+const FEW: f64 = 4.0;
+/// Surely too much: so many standard deviations above the headroom of the knee. What is beyond the
+/// second number goes at once, however deep the cut.
+const TOO_MUCH: f64 = 2.0;
+const FAR_TOO_MUCH: f64 = 3.0;
 /// A step of the limit larger than this (log) hides changes of the downstream for two mean latencies.
 const OWN_STEP: f64 = 0.1;
 /// Dips are only needed while all samples lie within so much (log).
@@ -82,16 +93,16 @@ pub struct Knee {
     cap: Option<Duration>,
     futile_share: f64,
     scale: Scale,
-    long: Profile,
-    short: Profile,
+    /// By the number in flight that a request met, and by the mean number during its life.
+    curves: [Curve; 2],
+    sharing: Sharing,
     noise: Noise,
     change: Change,
     traffic: Traffic,
+    life: Life,
     refusals: Refusals,
     rhythm: Rhythm,
     pair: Pair,
-    /// What unfinished requests have waited, by level, as far as it is in the sums.
-    waited: [f64; LEVELS],
     anchor: Anchor,
     /// When the first window was opened.
     started: Nanos,
@@ -119,15 +130,15 @@ impl Default for Knee {
             cap: None,
             futile_share: 0.1,
             scale: Scale::new(),
-            long: Profile::new(),
-            short: Profile::new(),
+            curves: [Curve::new(), Curve::new()],
+            sharing: Sharing::default(),
             noise: Noise::new(),
             change: Change::default(),
             traffic: Traffic::new(),
+            life: Life::new(),
             refusals: Refusals::new(),
             rhythm: Rhythm::new(),
             pair: Pair::default(),
-            waited: [0.0; LEVELS],
             started: Nanos(0),
             spread: 0.0,
             anchor: Anchor { s: 0.0, weight: 0.0, most: f64::INFINITY },
@@ -189,8 +200,8 @@ impl Knee {
 
     /// The limit that demand has tried out: more than this is not known to be good for anything.
     fn tried(&self) -> f64 {
-        let enough = (6.0 * self.noise.relative()).clamp(3.0, 60.0);
-        self.long.span(enough).map_or(f64::INFINITY, |(_, hi)| {
+        let enough = self.enough();
+        self.curve().long.span(enough).map_or(f64::INFINITY, |(_, hi)| {
             let units = self.scale.ln_units(hi).exp();
             2.0 * units + 3.0 * units.sqrt() + SPARE
         })
@@ -200,7 +211,8 @@ impl Knee {
     fn step(&mut self, window: &Window<'_>) -> Reason {
         let beat = self.traffic.beat();
         self.refusals.count(window, 0.5 * beat);
-        match self.refusals.cut(window.closed, beat, self.limit, self.futile_share) {
+        let in_flight = self.life.mean_since(self.refusals.since());
+        match self.refusals.cut(window.closed, beat, self.limit, self.futile_share, in_flight) {
             Some(Cut::Refused(to)) => return self.move_to(to, window, Reason::ShrinkThrottle),
             Some(Cut::TimedOut(to)) => return self.move_to(to, window, Reason::ShrinkOverload),
             Some(Cut::Futile(to)) => return self.move_to(to, window, Reason::HoldFutile),
@@ -219,15 +231,19 @@ impl Knee {
         let wanted = self.wanted(&belief).min(self.tried()).max(1.0);
         let change = (wanted / self.limit).ln();
         if change < -DEAD_BAND {
-            let surely = belief.kappa + tolerance(belief.kappa) / belief.slope + SURELY_LESS.1 * belief.sd;
-            if !bound && surely > (SURELY_LESS.0 * self.limit).ln() && wanted < self.tried() {
+            let at_most = |sds: f64| (belief.kappa + tolerance(belief.kappa) / belief.slope + sds * belief.sd).exp();
+            if !bound && at_most(SURELY_LESS.1) > SURELY_LESS.0 * self.limit && wanted < self.tried() {
                 return Reason::HoldAppLimited;
             }
-            if self.traffic.counted() < FIRST * self.noise.relative().clamp(0.25, 4.0) {
+            let counted = self.traffic.counted();
+            let early = counted < FIRST * self.noise.relative().clamp(0.25, 4.0);
+            if early && (counted < FEW || at_most(TOO_MUCH) > self.limit) {
                 return Reason::HoldUncertain;
             }
+            let least = if early { wanted.max(at_most(TOO_MUCH)) } else { wanted };
             let beats = window.duration().as_secs_f64() / beat;
-            let to = wanted.max(self.limit * MOST_SHRINK.powf(beats.min(1.0)));
+            let slowly = self.limit * MOST_SHRINK.powf(beats.min(1.0));
+            let to = slowly.min(at_most(FAR_TOO_MUCH)).max(least);
             return self.move_to(to, window, Reason::ShrinkLatency);
         }
         if !bound {
@@ -306,8 +322,8 @@ impl Law for Knee {
     }
 
     fn learned(&self) -> Learned {
-        let profile = (0..self.long.end())
-            .map(|level| (self.scale.ln_units(level).exp(), self.long.level(level)))
+        let profile = (0..self.curve().long.end())
+            .map(|level| (self.scale.ln_units(level).exp(), self.curve().long.level(level)))
             .filter(|(_, at)| at.weight >= 1.0)
             .map(|(units, at)| (units, at.sum / at.weight))
             .collect();

@@ -10,6 +10,8 @@ use super::posterior::{Anchor, Belief, Point, fit};
 use super::{Knee, tolerance};
 use crate::window::{LEVELS, Window, level_of};
 
+/// While there are few samples, this share of them beyond a level is enough for it to count.
+const SEEN_SHARE: f64 = 0.4;
 /// Squared error of the model itself.
 const MODEL_ERROR: f64 = 0.0025;
 /// Neighbouring levels are taken together until they have so many samples.
@@ -36,10 +38,11 @@ struct Group {
 }
 
 impl Knee {
-    /// Fits the model to the profile; `None` while too little is known.
+    /// Fits the model to the profile; what was believed before, when too little is left of it.
     pub(super) fn believe(&mut self) -> Option<Belief> {
         let noise = self.noise.of_fit();
-        let (lo, hi) = self.long.span((6.0 * self.noise.relative()).clamp(3.0, 60.0))?;
+        let enough = self.enough();
+        let Some((lo, hi)) = self.curve().long.span(enough) else { return self.belief };
         let mut points = [Point::default(); LEVELS];
         let mut n = 0;
         let mut group = Group::default();
@@ -60,13 +63,21 @@ impl Knee {
         };
         let (lo, hi) = (self.scale.ln_units(lo), self.scale.ln_units(hi));
         self.spread = hi - lo;
-        let from = (lo - 2.0 * tolerance(lo) - 0.2).max(-0.4);
+        // One request alone has no queue: the knee is never below one unit.
+        let from = (lo - 2.0 * tolerance(lo) - 0.2).max(0.0);
         Some(fit(&points[..n], anchor, from, hi + 1.8_f64.ln()))
+    }
+
+    /// So many samples at or beyond a level make it count as seen: at the start less is enough.
+    pub(super) fn enough(&self) -> f64 {
+        let total = self.curve().long.weight();
+        let enough = (6.0 * self.noise.relative()).clamp(3.0, 60.0);
+        if total < 2.0 { enough } else { enough.min((SEEN_SHARE * total).max(1.0)) }
     }
 
     /// Adds a level to a group.
     fn gather(&self, level: usize, group: &mut Group) {
-        let at = self.long.level(level);
+        let at = self.curve().long.level(level);
         let x = self.scale.ln_units(level);
         // Where nothing has finished, the time waited says how much a level weighs.
         let present = at.weight + 1e-3 * f64::from(u8::from(at.sum > 0.0));
@@ -110,6 +121,11 @@ impl Knee {
         }
         if belief.strain > STRAIN && self.spread > STRAIN_SPREAD {
             self.anchor.most = belief.free + CREEP;
+        }
+        let alone = self.curve().long.level(0);
+        if alone.weight >= GROUP {
+            // Who was alone had no queue, whatever was believed before.
+            self.anchor.most = self.anchor.most.max((alone.sum / alone.weight).ln());
         }
         if self.rhythm.is_dip() && !was_dip {
             self.pair.open(window.closed);

@@ -5,6 +5,7 @@
 
 use super::Knee;
 use super::change::Shift;
+use super::profile::Curve;
 use crate::time::Nanos;
 use crate::window::{LEVELS, Sample, Window, level_of};
 
@@ -14,7 +15,7 @@ const LONG: (f64, f64) = (60.0, 400.0);
 const SHORT: (f64, f64) = (3.0, 40.0);
 /// At most so many samples a mean latency are independent.
 const INDEPENDENT: f64 = 24.0;
-/// After an alarm, the old unloaded latency counts as so many samples.
+/// After an alarm, the old unloaded latency counts as so many samples, or as many as there were.
 const KEEP: f64 = 25.0;
 /// After an alarm for slower, the unloaded latency may rise by this (log) while the limit binds.
 const LEEWAY: f64 = 0.1;
@@ -25,9 +26,11 @@ impl Knee {
     /// Takes in what the window brings.
     pub(super) fn observe(&mut self, window: &Window<'_>) {
         let before = self.traffic.counted();
+        self.life.observe(window);
         for sample in window.samples {
-            self.observe_sample(sample, met(sample.in_flight, in_flight_at(window, sample.end)), window.one_in);
+            self.observe_sample(sample, window);
         }
+        self.sharing.judge(self.noise.relative());
         self.traffic.observe(window);
         let counted = self.traffic.counted() - before;
         self.since_move += counted;
@@ -35,31 +38,34 @@ impl Knee {
         let beats = window.duration().as_secs_f64() / self.traffic.beat().max(1e-9);
         let slow = self.noise.relative().max(1.0);
         let kept = |memory: (f64, f64)| (-(beats / memory.0).min(counted / memory.1) / slow).exp();
-        self.long.forget(kept(LONG));
-        self.short.forget(kept(SHORT));
+        for curve in &mut self.curves {
+            curve.long.forget(kept(LONG));
+            curve.short.forget(kept(SHORT));
+        }
         self.pair.forget(kept(SHORT));
         self.count_waiting(window);
         self.anchor.weight *= kept(LONG);
     }
 
-    fn observe_sample(&mut self, sample: &Sample, met: u32, one_in: u32) {
-        let usable = self.traffic.follow(sample, one_in);
-        let level = level_of(met);
+    fn observe_sample(&mut self, sample: &Sample, window: &Window<'_>) {
+        let usable = self.traffic.follow(sample, window.one_in);
         let latency = sample.latency().as_secs_f64();
-        let weight = weight_of(f64::from(sample.in_flight), one_in);
+        let weight = weight_of(f64::from(sample.in_flight), window.one_in);
         if !usable || latency <= 0.0 {
             return;
         }
-        let (mean, mean_ln, behind) = self.expected(level);
+        let by_met = met(sample.in_flight, in_flight_at(window, sample.end));
+        let by_life = self.life.mean(f64::from(sample.in_flight), sample.start, sample.end).max(1.0);
+        let levels = [level_of(by_met), level_of(by_life.round() as u32)];
+        let (mean, mean_ln, behind) = self.expected(levels[usize::from(self.sharing.is_shared())]);
         let ln = latency.ln();
         let (residual, residual_ln) = if mean > 0.0 { (latency / mean - 1.0, ln - mean_ln) } else { (0.0, 0.0) };
         if sample.outcome.is_latency() {
-            self.long.add(level, latency, ln, weight);
-            self.short.add(level, latency, ln, weight);
+            self.sharing.add(f64::from(sample.in_flight.max(1)).ln(), by_life.ln(), ln, weight);
+            self.curves.iter_mut().zip(levels).for_each(|(curve, level)| curve.add(level, latency, ln, weight));
             self.pair.add(sample.start, latency, f64::from(sample.in_flight.max(1)).ln(), weight);
         } else if sample.outcome.is_lower_bound() && (mean <= 0.0 || latency > mean) {
-            self.long.add_waited(level, latency, weight);
-            self.short.add_waited(level, latency, weight);
+            self.curves.iter_mut().zip(levels).for_each(|(curve, level)| curve.add_waited(level, latency, weight));
         } else {
             return;
         }
@@ -75,10 +81,15 @@ impl Knee {
         }
     }
 
+    /// The curve that is believed: by the number met, or by the mean number during the life.
+    pub(super) fn curve(&self) -> &Curve {
+        &self.curves[usize::from(self.sharing.is_shared())]
+    }
+
     /// Mean latency and mean ln latency that a level is known for, and the samples behind it; from
     /// the model where the level has none.
     pub(super) fn expected(&self, level: usize) -> (f64, f64, f64) {
-        let at = self.long.level(level);
+        let at = self.curve().long.level(level);
         if at.weight >= 1.0 {
             return (at.sum / at.weight, at.sum_ln / at.weight, at.weight);
         }
@@ -90,15 +101,18 @@ impl Knee {
 
     /// An alarm: what is known is that of the last few mean latencies, and the unloaded latency.
     fn forget_old(&mut self, shift: Shift, now: Nanos) {
-        self.long = self.short.clone();
+        let known = self.curve().long.weight();
+        for curve in &mut self.curves {
+            curve.long = curve.short.clone();
+        }
         self.pair.restart(now);
         if shift == Shift::Slower {
             self.anchor.most += LEEWAY;
         }
         if let Some(belief) = self.belief {
-            let seen = self.short.mean().map_or(f64::INFINITY, |mean| mean.ln() + SEEN_SLACK);
+            let seen = self.curve().short.mean().map_or(f64::INFINITY, |mean| mean.ln() + SEEN_SLACK);
             self.anchor.s = belief.s.min(seen);
-            self.anchor.weight = KEEP;
+            self.anchor.weight = KEEP.min(known);
         }
         self.rhythm.restart();
         self.stirred = now;
@@ -108,7 +122,7 @@ impl Knee {
     /// the time spent in flight at a level, and over the answers it is the mean latency: exact for
     /// work without memory, and without the bias to short requests that come back first.
     fn count_waiting(&mut self, window: &Window<'_>) {
-        let mut waited = [0.0; LEVELS];
+        let mut waited = [[0.0; LEVELS]; 2];
         let (mut count, mut ages) = (0.0, 0.0);
         for level in 0..LEVELS {
             let (n, age) = window.unfinished.level(level, window.closed);
@@ -118,29 +132,34 @@ impl Knee {
             let age = age.as_secs_f64();
             (count, ages) = (count + f64::from(n), ages + age);
             let units = self.scale.ln_units(level).exp();
-            let at = level_of(met(units.round() as u32, f64::from(window.in_flight_close)));
-            let mean = self.expected(at).0;
+            let by_met = met(units.round() as u32, f64::from(window.in_flight_close));
+            let start = Nanos(window.closed.0.saturating_sub((age / f64::from(n) * 1e9) as u64));
+            let by_life = self.life.mean(units, start, window.closed).max(1.0);
+            let at = [level_of(by_met), level_of(by_life.round() as u32)];
+            let mean = self.expected(at[usize::from(self.sharing.is_shared())]).0;
             let mean = if mean > 0.0 { mean } else { self.traffic.beat() };
             // Work of little variance tells nothing before it is overdue.
-            let share = self.noise.relative().max(2.0 * age / f64::from(n) / mean - 1.0).min(1.0);
-            waited[at] += share * age * weight_of(units, window.one_in);
+            let late = 2.0 * age / f64::from(n) / mean - 1.0;
+            let share = self.noise.relative().max(late).min(1.0);
+            let weight = weight_of(units, window.one_in);
+            for (waited, at) in waited.iter_mut().zip(at) {
+                waited[at] += share * age * weight;
+            }
         }
         let mean_age = ages / f64::max(count, 1.0);
-        if !self.traffic.is_after_stall(window) && !self.noise.is_heavy() {
-            let mut all = 0.0;
-            for (level, (new, old)) in waited.iter().zip(&self.waited).enumerate() {
+        let usable = !self.traffic.is_after_stall(window) && !self.noise.is_heavy();
+        let mut all = 0.0;
+        for (which, (curve, waited)) in self.curves.iter_mut().zip(waited).enumerate() {
+            let before = std::mem::replace(&mut curve.waited, waited);
+            for (level, (new, old)) in waited.into_iter().zip(before).enumerate() {
                 let more = new - old;
-                if more != 0.0 {
-                    self.long.add_waited(level, more, 1.0);
-                    self.short.add_waited(level, more, 1.0);
-                    all += more;
+                if usable && more != 0.0 {
+                    curve.add_waited(level, more, 1.0);
+                    all += if which == 0 { more } else { 0.0 };
                 }
             }
-            self.traffic.count_waited(all, mean_age);
-        } else {
-            self.traffic.count_waited(0.0, mean_age);
         }
-        self.waited = waited;
+        self.traffic.count_waited(all, mean_age);
     }
 }
 

@@ -90,6 +90,11 @@ impl Profile {
         (weight >= 1.0 && sum > 0.0).then(|| sum / weight)
     }
 
+    /// Samples in all, by weight.
+    pub(super) fn weight(&self) -> f64 {
+        self.levels[..self.end].iter().map(|level| level.weight).sum()
+    }
+
     /// No level from here on holds anything.
     pub(super) fn end(&self) -> usize {
         self.end
@@ -106,6 +111,35 @@ impl Profile {
             sum += self.levels[level].weight;
             sum >= enough
         })
+    }
+}
+
+/// Latency by level, in three parts.
+#[derive(Clone, Debug)]
+pub(super) struct Curve {
+    /// Long memory.
+    pub(super) long: Profile,
+    /// What is kept after an alarm.
+    pub(super) short: Profile,
+    /// What unfinished requests have waited, by level, as far as it is in the sums.
+    pub(super) waited: [f64; LEVELS],
+}
+
+impl Curve {
+    pub(super) fn new() -> Self {
+        Self { long: Profile::new(), short: Profile::new(), waited: [0.0; LEVELS] }
+    }
+
+    /// A served request.
+    pub(super) fn add(&mut self, level: usize, latency: f64, ln: f64, weight: f64) {
+        self.long.add(level, latency, ln, weight);
+        self.short.add(level, latency, ln, weight);
+    }
+
+    /// Time waited without an answer.
+    pub(super) fn add_waited(&mut self, level: usize, waited: f64, weight: f64) {
+        self.long.add_waited(level, waited, weight);
+        self.short.add_waited(level, waited, weight);
     }
 }
 

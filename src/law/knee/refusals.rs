@@ -1,7 +1,7 @@
 //! What to do when the downstream refuses or lets requests time out.
 //!
 //! A refusal (429, or a 503 that comes fast) says how far over we are: one cut by its share, at
-//! most by half, a mean latency. A time-out says it late: a fixed cut. Then a pause, and slow steps
+//! most by half, a mean latency, but not below what was served beside it. A time-out says it late: a fixed cut. Then a pause, and slow steps
 //! while near the level that was refused. A few refusals are tolerated: at a limit of 4, two of
 //! them must not cost a whole unit.
 
@@ -14,11 +14,13 @@ const TOLERATED_SHARE: f64 = 0.06;
 const TOLERATED: f64 = 2.0;
 /// The deepest cut for refusals.
 const DEEPEST: f64 = 0.5;
+/// A cut for refusals leaves so much of what the downstream took in: refusals take no room there.
+const LEFT: f64 = 1.2;
 /// Time-outs above this share cut by [`CUT`].
 const TIMED_OUT_SHARE: f64 = 0.25;
 const CUT: f64 = 0.6;
 /// The pause after a cut, in mean latencies: doubles when growth meets refusals again.
-const PAUSE: (f64, f64) = (4.0, 16.0);
+const PAUSE: (f64, f64) = (2.0, 8.0);
 /// The ceiling climbs by this factor a step.
 const CLIMB: f64 = 1.1;
 /// So many cuts in a row that change nothing say that shedding does not help.
@@ -50,6 +52,8 @@ pub(super) struct Refusals {
     since: Nanos,
     cut_at: Nanos,
     seen: Answers,
+    /// Time in flight of those that were served and of those that were refused, in seconds.
+    spent: [f64; 2],
     units: f64,
     /// Cuts in a row without effect, the limit before them and the share of failures then.
     cuts: u32,
@@ -67,12 +71,18 @@ impl Refusals {
             since: Nanos(0),
             cut_at: Nanos(0),
             seen: Answers::default(),
+            spent: [0.0; 2],
             units: 0.0,
             cuts: 0,
             before: 0.0,
             share: 0.0,
             futile: false,
         }
+    }
+
+    /// From when on answers are counted.
+    pub(super) fn since(&self) -> Nanos {
+        self.since
     }
 
     /// The limit may not pass this.
@@ -98,6 +108,10 @@ impl Refusals {
                 Outcome::Overloaded => answers.refused = 1.0,
                 _ => continue,
             }
+            if answers.timed_out == 0.0 {
+                let spent = sample.latency().as_secs_f64() * f64::from(window.one_in);
+                self.spent[usize::from(answers.refused > 0.0)] += spent;
+            }
             self.add(answers, f64::from(sample.in_flight));
         }
     }
@@ -112,14 +126,19 @@ impl Refusals {
     }
 
     /// At most one cut a mean latency (`beat`, seconds). `kept` is the share of the limit that is
-    /// held when cuts for time-outs change nothing.
-    pub(super) fn cut(&mut self, now: Nanos, beat: f64, limit: f64, kept: f64) -> Option<Cut> {
+    /// held when cuts for time-outs change nothing, `in_flight` the mean since [`Refusals::since`].
+    pub(super) fn cut(&mut self, now: Nanos, beat: f64, limit: f64, kept: f64, in_flight: f64) -> Option<Cut> {
         if now.since(self.since).as_secs_f64() < beat || self.seen.all < 1.0 {
             return None;
         }
         let Answers { refused, timed_out, all } = self.seen;
         let (share, late) = (refused / all, timed_out / all);
         let units = self.units;
+        let lasted = now.since(self.since).as_secs_f64();
+        let [served, refused_units] = std::mem::take(&mut self.spent).map(|s| s / lasted.max(1e-9));
+        // What the downstream took in: in flight, but not with requests that it refused. Nothing, when
+        // nothing was served.
+        let taken = if served > 0.0 { (in_flight - refused_units).max(0.0) } else { 0.0 };
         self.since = now;
         self.seen = Answers::default();
         self.units = 0.0;
@@ -127,7 +146,7 @@ impl Refusals {
             self.tally(limit, share);
             // Where refusals come fast, in flight stays far below the limit: start from it.
             let seen = if units > 0.0 { units + units.sqrt() } else { f64::INFINITY };
-            let to = (limit * (1.0 - share).max(DEEPEST)).min(seen).max(1.0).min(limit);
+            let to = (limit * (1.0 - share).max(DEEPEST)).min(seen).max(LEFT * taken).max(1.0).min(limit);
             self.pause_until(now, beat, limit);
             self.ceiling = to;
             return Some(Cut::Refused(to));
@@ -192,7 +211,7 @@ mod tests {
     fn run(refusals: &mut Refusals, limit: f64, answers: Answers, beats: std::ops::Range<u64>) -> (f64, Option<Cut>) {
         beats.fold((limit, None), |(limit, _), beat| {
             refusals.add(answers, 0.0);
-            match refusals.cut(at(beat), BEAT, limit, 0.1) {
+            match refusals.cut(at(beat), BEAT, limit, 0.1, 0.0) {
                 Some(cut @ (Cut::Refused(to) | Cut::TimedOut(to) | Cut::Futile(to))) => (to, Some(cut)),
                 None => (limit, None),
             }
@@ -204,6 +223,16 @@ mod tests {
         let mut refusals = Refusals::new();
         let few = Answers { refused: 1.0, timed_out: 0.0, all: 4.0 };
         assert_eq!(run(&mut refusals, 4.0, few, 1..2).0, 4.0);
+    }
+
+    #[test]
+    fn a_cut_for_refusals_leaves_room_for_what_is_served() {
+        let mut refusals = Refusals::new();
+        refusals.add(Answers { refused: 30.0, timed_out: 0.0, all: 40.0 }, 0.0);
+        // Ten at a time were served, refusals took two places more.
+        refusals.spent = [10.0 * BEAT, 2.0 * BEAT];
+        let Some(Cut::Refused(to)) = refusals.cut(at(1), BEAT, 20.0, 0.1, 12.0) else { panic!("a cut") };
+        assert!((to - 12.0).abs() < 1e-9, "{to}");
     }
 
     #[test]
@@ -232,11 +261,11 @@ mod tests {
         let (limit, _) = run(&mut refusals, 40.0, over, 1..2);
         assert_eq!(limit, 30.0);
         let good = Answers { all: 20.0, ..Answers::default() };
-        run(&mut refusals, limit, good, 2..5);
+        run(&mut refusals, limit, good, 2..3);
         assert_eq!(refusals.ceiling(), 30.0, "pause");
-        run(&mut refusals, limit, good, 5..9);
+        run(&mut refusals, limit, good, 3..7);
         assert!(refusals.ceiling() > 32.0);
-        run(&mut refusals, limit, good, 9..90);
+        run(&mut refusals, limit, good, 7..90);
         assert!(refusals.ceiling().is_infinite());
     }
 }
