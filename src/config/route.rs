@@ -27,6 +27,10 @@ pub struct RouteConfig {
     deadline: RouteDeadline,
 }
 
+/// What a route may name: upstreams, limiters, ceilings.
+type Named<'a> =
+    (&'a BTreeMap<String, UpstreamConfig>, &'a BTreeMap<String, LimiterConfig>, &'a BTreeMap<String, CeilingConfig>);
+
 impl RouteConfig {
     /// Every path, to `upstream`, through `limiter`.
     pub(super) fn everything(upstream: &str, limiter: &str) -> Self {
@@ -45,11 +49,7 @@ impl RouteConfig {
     pub(super) fn check(
         at: usize,
         raw: &Spanned<RouteSection>,
-        (upstreams, limiters, ceilings): (
-            &BTreeMap<String, UpstreamConfig>,
-            &BTreeMap<String, LimiterConfig>,
-            &BTreeMap<String, CeilingConfig>,
-        ),
+        (upstreams, limiters, ceilings): Named<'_>,
         check: &mut Check,
     ) -> Self {
         let key = |field: &str| format!("routes[{at}].{field}");

@@ -19,10 +19,13 @@ use crate::reload::Reloader;
 /// Changes of standing that wait to be recorded; more than these are told in the log only.
 const MOST_TURNS: usize = 100;
 
+/// A ceiling, and where it stands now.
+type Told = (Arc<str>, Turn);
+
 /// Tells what happens to shared ceilings.
 pub(crate) struct Turns {
-    sender: mpsc::Sender<(Arc<str>, Turn)>,
-    receiver: Mutex<Option<mpsc::Receiver<(Arc<str>, Turn)>>>,
+    sender: mpsc::Sender<Told>,
+    receiver: Mutex<Option<mpsc::Receiver<Told>>>,
 }
 
 impl Turns {

@@ -120,6 +120,7 @@ impl Body for RequestBody {
 }
 
 /// What the client is sent.
+#[expect(clippy::large_enum_variant, reason = "nearly every body is a relay, and a box would cost each of them")]
 pub(crate) enum ResponseBody {
     /// A text of the gateway's own.
     Own(Option<Bytes>),
