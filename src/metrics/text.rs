@@ -95,8 +95,14 @@ impl Sink for Text {
             self.uppers = octaves(durations).map(|(end, _)| upper(end)).collect();
         }
         let uppers = std::mem::take(&mut self.uppers);
+        // Most lines are buckets, and all of a limiter begin alike.
+        let out = self.line(family, names[0], labels, Some(("le", "")));
+        let begin = out.len() - out.lines().next_back().map_or(0, str::len);
+        let start = out.split_off(begin);
+        let start = start.trim_end_matches("\"} ");
         for ((_, so_far), end) in octaves(durations).zip(&uppers) {
-            put(self.line(family, names[0], labels, Some(("le", end))), so_far);
+            out.extend([start, end, "\"} "]);
+            put(out, so_far);
         }
         self.uppers = uppers;
         put(self.line(family, names[1], labels, None), durations.sum().as_secs_f64());
